@@ -1,4 +1,4 @@
-"""``python -m benchmarks [--only STAGE,...] [-o FOLDER]``: ours, the plain baseline and peers, one table, two plots.
+"""``python -m benchmarks [--only STAGE,...] [-o FOLDER]``: ours, the plain baseline and peers, one table, one plot.
 
 Each stage runs in a process of its own, so that peaks of memory do not mix. Ratios are of two times taken in one
 process on the same threads; seconds on a shared machine are worth little by themselves.
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from . import own_graphs, peers, stages
-from .measure import hardware
 
 LONGEST = 900  # seconds for one stage
 COMMANDS = {**stages.ALL, **own_graphs.ALL, "peers": peers.peers}
@@ -69,8 +68,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) -> None:
-    """Time against n by stage, and the share of what the hardware allows."""
+def plot(rows: list[dict[str, Any]], folder: Path) -> None:
+    """Draw time against n by stage."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -85,17 +84,6 @@ def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) ->
         axes.set(xlabel="points n (degree about 110)", ylabel="seconds", title="Time by stage, 2 cores")
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
         figure.savefig(folder / "growth.png", dpi=120)
-    bound = [r for r in rows if r.get("flops") and r["stage"].endswith("of one run")]
-    if bound:
-        figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
-        share = [
-            100 * max(r["flops"] / limits["flops_per_second"], r["bytes"] / limits["copy_bytes_per_second"]) / r["ours"]
-            for r in bound
-        ]
-        axes.barh([r["stage"].partition(",")[0] for r in bound], share)
-        axes.set(xlabel="per cent of the hardware's limit (flops or bytes, whichever binds)", xlim=(0, 100))
-        axes.set_title("One run, n = 100,000, 2 cores")
-        figure.savefig(folder / "hardware.png", dpi=120)
 
 
 def rows_of(worker: list[str], stage: str) -> list[dict[str, Any]]:
@@ -118,7 +106,7 @@ def replace(path: Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks")
     parser.add_argument("--only", default=",".join(COMMANDS), help="stages, separated by commas")
-    parser.add_argument("-o", "--output", default="benchmarks/results", help="folder for the table, JSON and plots")
+    parser.add_argument("-o", "--output", default="benchmarks/results", help="folder for the table, JSON and plot")
     parser.add_argument("--stage", help=argparse.SUPPRESS)  # a worker process
     options = parser.parse_args()
     if options.stage:
@@ -127,7 +115,6 @@ def main() -> None:
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     where, rows = machine(), []
-    limits = hardware(where["cores"])
     for stage in options.only.split(","):
         print(f"{stage} ...", file=sys.stderr, flush=True)
         worker = [sys.executable, "-m", "benchmarks", "--stage", stage]
@@ -135,10 +122,10 @@ def main() -> None:
         rows += new
         print(table(new), flush=True)
         heading = f"{where['date']}, {where['cpu']}, {where['cores']} cores, {where['versions']}\n\n"
-        whole = json.dumps({"machine": where, "limits": limits, "rows": rows}, indent=1)
+        whole = json.dumps({"machine": where, "rows": rows}, indent=1)
         replace(folder / "results.json", whole + "\n")
         replace(folder / "results.md", heading + table(rows) + "\n")
-    plots(rows, limits, folder)
+    plot(rows, folder)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ processor time in units of one fit with the numbers that it found; the goal is 4
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import warnings
@@ -20,25 +19,15 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from ies_gpu import Selection, datasets, select_coordinates
-from ies_gpu.parameters.explained import unexplained_variance
+
+from .measure import keep, kept
+from .sets import named
+from .strangers import quality
 
 SETS = tuple(f"D{k}" for k in range(1, 13))
 MOLECULES = ("ethanol", "malondialdehyde")
 DATA = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
-ANGLES = ("alpha", "beta", "tau1", "tau2")
 MARKS = {"e": "bandwidth.narrow", "d": "dimension.close", "s": "size.largest_tried", "r": "search.regret"}
-
-
-def quality(selection: Selection, truth: dict[str, np.ndarray]) -> float:
-    """The worst R^2 of a true coordinate."""
-    return min(explained(selection, name, values) for name, values in truth.items())
-
-
-def explained(selection: Selection, name: str, values: np.ndarray) -> float:
-    """R^2 of one true coordinate."""
-    values = values[selection.points]
-    columns = [np.cos(values), np.sin(values)] if name in ANGLES else [values]
-    return float(np.mean([1 - unexplained_variance(c[:, None], selection.embedding) for c in columns]))
 
 
 def molecule(name: str, seed: int, n: int = 10_000) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -70,10 +59,18 @@ def case(name: str, seed: int, n_threads: int | None) -> dict[str, Any]:
                 X, bandwidth=data.bandwidth, intrinsic_dim=data.intrinsic_dim, subset_size=data.subset_size,
                 n_threads=n_threads, device="cpu",
             )  # fmt: skip
-            row["published"], row["published_subset"] = quality(reference, truth), reference.subset
+            row["published"], row["published_subset"] = (
+                quality(reference.embedding, truth, reference.points),
+                reference.subset,
+            )
             aim = row["published"] - 0.05
     ratio = auto["bandwidth"] / (data.bandwidth if name not in MOLECULES else 0.68)
-    row |= {"quality": quality(found, truth), "subset": found.subset, "ratio": ratio, "seconds": seconds}
+    row |= {
+        "quality": quality(found.embedding, truth, found.points),
+        "subset": found.subset,
+        "ratio": ratio,
+        "seconds": seconds,
+    }
     row["fits"] = seconds / once
     row |= {"good": row["quality"] >= aim, "automatic": auto, "codes": [finding.code for finding in found.findings]}
     return row
@@ -86,24 +83,17 @@ def processor_time(X: np.ndarray, n_threads: int | None, **given: Any) -> tuple[
     return time.process_time() - begin, found
 
 
-def named(subset: Any) -> str:
-    return "-" if subset is None else "{" + ",".join(str(k + 1) for k in subset) + "}"
-
-
 def line(row: dict[str, Any]) -> str:
     auto = row["automatic"]
-    published = "  - " if row["published"] is None else f"{row['published']:4.2f}"
+    published, paper = "  - ", "-"
+    if row["published"] is not None:
+        published, paper = f"{row['published']:4.2f}", named(row["published_subset"])
     marks = "".join(mark for mark, code in MARKS.items() if code in row["codes"])
     return (
         f"{row['name']:<16}{row['seed']:>2}  {row['ratio']:5.2f} {auto['intrinsic_dim']:>2} {auto['subset_size']:>2}  "
-        f"{named(row['subset']):<12}{row['quality']:5.2f}   {named(row['published_subset']):<9}{published}  "
+        f"{named(row['subset']):<12}{row['quality']:5.2f}   {paper:<9}{published}  "
         f"{'good' if row['good'] else 'MISS':<5}{row['seconds']:5.0f} {row['fits']:5.1f}  {marks}"
     )
-
-
-def kept(path: str | None) -> list[dict[str, Any]]:
-    """Rows of an earlier run that was cut short."""
-    return [json.loads(text) for text in Path(path).read_text().splitlines()] if path and Path(path).exists() else []
 
 
 def main() -> None:
@@ -126,9 +116,8 @@ def main() -> None:
             old = done.get((name, seed))
             rows.append(old or case(name, seed, options.threads))
             print(line(rows[-1]), flush=True)
-            if options.json and not old:
-                with open(options.json, "a") as file:
-                    file.write(json.dumps(rows[-1], default=lambda v: v.tolist()) + "\n")
+            if not old:
+                keep(options.json, rows[-1])
     for kind, members in (("synthetic sets", SETS), ("molecules", MOLECULES)):
         own = [row for row in rows if row["name"] in members]
         if own:

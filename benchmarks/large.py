@@ -1,8 +1,8 @@
-"""``python -m benchmarks.large [N] [--degree 60] [--dtype mixed] [--memory 16e9]``: one large strip, as JSON.
+"""``python -m benchmarks.large [N] [--workers 4] [--dtype mixed] [--memory 16e9]``: one large strip, as JSON.
 
-Time and memory by stage, and the set that was chosen beside the one that the strip calls for.
-
-Not part of ``python -m benchmarks``: ten million points take tens of minutes, and more memory than most machines have.
+Time and memory by stage, and the set that was chosen beside the one that the strip calls for. In this process, or with
+``--workers`` on processes of this machine: then the processor time is that of all processes together, and the memory is
+for each worker. Not part of ``python -m benchmarks``: ten million points take tens of minutes, and much memory.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ import argparse
 import json
 import math
 import resource
+import tempfile
 import time
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ies_gpu import select_coordinates
+from ies_gpu.cluster.client import connected
 
 from .problems import strip
 
@@ -30,28 +36,49 @@ def expected_set() -> tuple[str, str]:
     return f"phi{modes.index((1, 0)) + 1}", f"phi{modes.index((0, 1)) + 1}"
 
 
-def large(n: int, degree: float, dtype: str, threads: int, memory: float) -> dict[str, Any]:
-    """Points to zeta* of a strip of ``n`` points: seconds of the clock and the processor, and peaks of memory."""
-    options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "device": "cpu", "dtype": dtype}
-    options |= {"n_threads": threads, "keep_bases": False, "memory_limit": int(memory)}
-    X, bandwidth = strip(20_000, degree)
-    select_coordinates(X, bandwidth=bandwidth, **options)  # compiles
-    X, bandwidth = strip(n, degree)
-    begin, worked = time.perf_counter(), time.process_time()
-    found = select_coordinates(X, bandwidth=bandwidth, **options)
+def used() -> tuple[float, float]:
+    """Seconds of the processor, and the peak of memory in GB."""
+    return time.process_time(), round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
+
+
+def used_by_all(client: Any) -> dict[str, tuple[float, float]]:
+    return {"client": used()} if client is None else client.run(used) | {"client": used()}
+
+
+def large(given: argparse.Namespace, folder: str) -> dict[str, Any]:
+    """Points to zeta* of a strip, after a small one that compiles."""
+    options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "device": "cpu", "dtype": given.dtype}
+    options |= {"keep_bases": False, "n_components": given.components}
+    memory = int(given.memory)
+    with connected(workers=given.workers, memory=memory) if given.workers else nullcontext() as client:
+        options |= {"client": client} if client else {"n_threads": given.threads, "memory_limit": memory}
+        for n in (20_000, given.n):
+            X: Any
+            X, bandwidth = strip(n, given.degree)
+            if client:
+                path = Path(folder, f"{n}.npy")
+                np.save(path, X)
+                X = path
+            begin, before = time.perf_counter(), used_by_all(client)
+            found = select_coordinates(X, bandwidth=bandwidth, **options)
+            seconds, after = time.perf_counter() - begin, used_by_all(client)
     info = found.diagnostics
+    by_process = {who: after[who][0] - before.get(who, (0.0, 0.0))[0] for who in after}
     return {
-        "n": n,
-        "dtype": dtype,
+        "n": given.n,
+        "dtype": given.dtype,
         "mean_degree": info["mean_degree"],
         "chosen": found.names,
         "expected": expected_set(),
-        "storage": info["storage"],
-        "seconds": time.perf_counter() - begin,
-        "processor_seconds": time.process_time() - worked,
-        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
-        "seconds_by_stage": {stage: round(seconds, 2) for stage, seconds in info["seconds"].items()},
+        "eigenvalues": found.eigenvalues.tolist(),
+        "storage": info.get("storage"),
+        "seconds": seconds,
+        "processor_seconds": sum(by_process.values()),
+        "by_process": by_process,
+        "peak_gigabytes": {who: peak for who, (_, peak) in after.items()},
+        "seconds_by_stage": {stage: round(took, 2) for stage, took in info["seconds"].items()},
         "peak_by_stage": {stage: round(peak / 1e9, 2) for stage, peak in info["peak_bytes"].items()},
+        "cluster": info.get("cluster"),
         "solver": info["solver"],
         "warnings": info["warnings"],
     }
@@ -62,11 +89,12 @@ def main() -> None:
     parser.add_argument("n", nargs="?", type=int, default=10_000_000, help="points")
     parser.add_argument("--degree", type=float, default=60.0, help="about how many neighbours a point has")
     parser.add_argument("--dtype", default="mixed")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--memory", type=float, default=16e9, help="memory_limit in bytes")
-    given = parser.parse_args()
-    measured = large(given.n, given.degree, given.dtype, given.threads, given.memory)
-    print(json.dumps(measured, indent=1, default=str))
+    parser.add_argument("--components", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2, help="of this process")
+    parser.add_argument("--workers", type=int, help="run on so many worker processes instead")
+    parser.add_argument("--memory", type=float, default=16e9, help="bytes for this process, or for each worker")
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(large(parser.parse_args(), folder), indent=1, default=str))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Seconds, bytes, and what the hardware allows."""
+"""Seconds and bytes, and the rows of a long measurement."""
 
 from __future__ import annotations
 
 import gc
+import json
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 
 class Seconds(float):
@@ -41,33 +41,13 @@ def peak_bytes(function: Callable[[], Any]) -> tuple[int, Any]:
         tracemalloc.stop()
 
 
-def hardware(threads: int) -> dict[str, float]:
-    """Copy bandwidth (bytes moved a second, read and write) and multiply-add rate (flops a second) on ``threads``."""
-    import numba
+def kept(path: str | None) -> list[dict[str, Any]]:
+    """The rows of an earlier run that was cut short."""
+    return [json.loads(text) for text in Path(path).read_text().splitlines()] if path and Path(path).exists() else []
 
-    @numba.njit(parallel=True, fastmath=True)
-    def copy(a, b):
-        for i in numba.prange(len(a)):
-            b[i] = a[i]
 
-    @numba.njit(parallel=True, fastmath=True)
-    def multiply(x, rounds):
-        for i in numba.prange(x.shape[0]):
-            row = x[i]
-            for _ in range(rounds):
-                for k in range(64):
-                    row[k] = row[k] * 0.999999 + 1e-9
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
-    try:
-        a = np.ones(1 << 25)
-        b = np.empty_like(a)
-        x = np.ones((64, 64))
-        copy(a, b)
-        multiply(x, 10)
-        move, _ = seconds(lambda: copy(a, b), 5)
-        work, _ = seconds(lambda: multiply(x, 100_000), 3)
-    finally:
-        numba.set_num_threads(before)
-    return {"copy_bytes_per_second": 2 * a.nbytes / move, "flops_per_second": 2 * 64 * 64 * 100_000 / work}
+def keep(path: str | None, row: dict[str, Any]) -> None:
+    """Append a row to a file, if there is to be one."""
+    if path:
+        with open(path, "a") as file:
+            file.write(json.dumps(row, default=lambda value: value.tolist()) + "\n")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 Columns = dict[str, np.ndarray]
-ANGLES = ("alpha", "beta")
+ANGLES = ("alpha", "beta", "tau1", "tau2")
 
 
 class Shape(NamedTuple):

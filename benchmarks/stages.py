@@ -28,8 +28,6 @@ from ies_gpu.embedding.laplacian import Laplacian
 
 from .measure import peak_bytes, seconds
 from .problems import ordered_laplacian, strip, torus_in_100_columns, wide_torus
-from .roofline import Problem, Work, laplacian, product
-from .roofline import scores as score_work
 
 Row = dict[str, Any]
 PATIENCE = 240.0  # seconds that ARPACK gets, so that all of this ends within 20 minutes
@@ -94,10 +92,8 @@ def selection(n: int = 100_000) -> list[Row]:
     unordered = Laplacian(permuted(laplacian.transition, shuffle), None, bandwidth)
     theirs, other = seconds(lambda: select_from(unordered, np.ascontiguousarray(Y[shuffle]), values, baseline))
     assert found.subset == other.subset
-    nnz = laplacian.transition.nnz
-    work = {"flops": 2.0 * nnz * 210 + n * (4 / 3 * 20**3 + 400), "bytes": nnz * 12.0 + n * 20 * 8 * 3}
     return [
-        row(f"co-metric to zeta*, n={n:,}", "vectorised NumPy, unordered points", mine, theirs, 15, peak=peak, **work),
+        row(f"co-metric to zeta*, n={n:,}", "vectorised NumPy, unordered points", mine, theirs, 15, peak=peak),
         row(f"co-metric to zeta*, n={n:,}", "authors' code (54 s, measured earlier on such a machine)", mine, 54.3, 50),
     ]
 
@@ -113,9 +109,8 @@ def scores(n: int = 50_000) -> list[Row]:
     with baseline.active():
         theirs, other = seconds(lambda: score_pass(U[: n // 10], subsets))
     assert found.totals.shape == other.totals.shape
-    work = {"flops": n * 969 * 75.0, "bytes": float(U.nbytes)}
     return [
-        row(f"969 sets at d=3, s=4, n={n:,}", "vectorised NumPy (a tenth, times 10)", mine, 10 * theirs, None, **work),
+        row(f"969 sets at d=3, s=4, n={n:,}", "vectorised NumPy (a tenth, times 10)", mine, 10 * theirs, None),
         row(f"969 sets at d=3, s=4, n={n:,}", "authors' three passes (70 s, measured earlier)", mine, 70.0, 40),
     ]
 
@@ -300,32 +295,6 @@ def growth(sizes: tuple[int, ...] = (50_000, 100_000, 200_000, 500_000, 1_000_00
     return rows
 
 
-def limits(n: int = 100_000, m: int = 20) -> list[Row]:
-    """Seconds of each stage of one run beside the bytes and operations that it cannot do without."""
-    X, bandwidth = strip(n)
-    options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "n_components": m, "device": "cpu"}
-    select_coordinates(*strip(20_000)[:1], bandwidth=strip(20_000)[1], **options)
-    info = select_coordinates(X, bandwidth=bandwidth, **options).diagnostics
-    took, solver = info["seconds"], info["solver"]
-    p = Problem(n=n, degree=info["mean_degree"], m=m)
-    blocks = solver.get("block_products", solver["products"])
-    eigen = product(n, p.nnz, 1, 8).times(blocks) + Work(2.0 * n * 8 * solver["products"])
-    work = {
-        "graph": (took["graph"], Work(p.nnz * 12.0 + n * 24, 0.0, 10 * p.nnz)),
-        "kernel, Laplacian": (took["kernel"] + took["laplacian"], laplacian(p, "float64")),
-        "eigenvectors": (took["eigenvectors"], eigen._replace(double=2 * p.nnz * solver["products"])),
-        "tangent bases": (
-            took["tangents"],
-            Work(p.nnz * 12.0 + n * m * 24, 0.0, p.nnz * (m * m + 3 * m) + n * 4 / 3 * m**3),
-        ),
-        "search": (took["search"], score_work(p, "float64")),
-    }
-    return [
-        row(f"{stage}, of one run", "none", seconds_, None, None, bytes=need.bytes, flops=need.single + need.double)
-        for stage, (seconds_, need) in work.items()
-    ]
-
-
 def start() -> list[Row]:
     """Import, help, and the first run with an empty cache of compiled code."""
 
@@ -369,7 +338,6 @@ ALL = {
     "graphs": graphs,
     "end_to_end": end_to_end,
     "automatic": automatic,
-    "limits": limits,
     "growth": growth,
     "start": start,
 }

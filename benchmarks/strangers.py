@@ -12,10 +12,8 @@ R^2 is at least .8.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,7 @@ from ies_gpu.parameters.bandwidth import degree_bandwidth, sampled_distances
 from ies_gpu.parameters.explained import unexplained_variance
 
 from . import shapes
+from .measure import keep, kept
 
 RIGHT = 0.8  # R^2 of a map that is called right
 MOST = 2000  # points for the others, which take long
@@ -171,16 +170,11 @@ def main() -> None:
         "given": shapes.GIVEN,
     }
     lists |= {None: [(name, n, 0) for name, n in TABLE]}
-    path = Path(options.json) if options.json else None
-    kept = [json.loads(text) for text in path.read_text().splitlines()] if path and path.exists() else []
-    done, rows = {(row["name"], row["asked"], row["seed"]): row for row in kept}, []
+    done, rows = {(row["name"], row["asked"], row["seed"]): row for row in kept(options.json)}, []
     for case in lists[options.calibrate]:
         if case not in done:
-            row = (chosen(*case)[0] if options.calibrate else beside_others(*case)) | {"asked": case[1]}
-            if path:
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-            done[case] = row
+            done[case] = (chosen(*case)[0] if options.calibrate else beside_others(*case)) | {"asked": case[1]}
+            keep(options.json, done[case])
         rows.append(done[case])
     print(calibration(rows) if options.calibrate else table(rows))
 

@@ -95,9 +95,9 @@ def select_coordinates(
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
     client : dask.distributed.Client, optional
         Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
-        array, or the path of an ``.npy`` or ``.zarr`` file that all workers can read; from the last two, the arrays of
-        the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers, and searches
-        exhaustively. The folder ``checkpoint`` must be one that all workers see.
+        array, or the path of an ``.npy`` file that all workers can read; from the last two, the arrays of the result
+        are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers, searches exhaustively,
+        does not ``untangle``, and saves no ``checkpoint``.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def select_coordinates(
     else:
         opened = Run(options, given.in_metric(options.metric), progress, SAVED)
     with opened as run:
-        selection = computed(run, run.given, options)
+        selection = computed(run, run.given, run.options)
     return labelled(selection, labels_of(X))
 
 

@@ -23,9 +23,8 @@ from ies_gpu.run import fit
 from tests.real_cupy import missing, plugged_in
 
 DEVICE = ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)]
-# for tests in which the CPU's kernels do not matter, and for those of a device alone
+# for tests in which the CPU's kernels do not matter
 each_device = pytest.mark.parametrize("backend", ["numba", *DEVICE], indirect=True)
-a_device = pytest.mark.parametrize("backend", DEVICE, indirect=True)
 needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 # points and the factor on the paper's bandwidth beside that for fewer points
 SIZES = {"D1": (1500, 1.0), "D6": (1000, 0.8), "D7": (1500, 1.0)}

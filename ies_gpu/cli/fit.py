@@ -210,7 +210,7 @@ def stays_away(args: argparse.Namespace) -> bool:
     if not (args.workers or args.scheduler) or is_remote(args.points):
         return False
     here = (args.model, args.plot, args.report, *chosen_of(args).values())
-    return Path(args.points).suffix.lower() in (".npy", ".zarr") and not any(here)
+    return Path(args.points).suffix.lower() == ".npy" and not any(here)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import numpy as np
 from ..backend import Backend
 from ..backend.array import Array
 from ..backend.cpu import CpuBackend
-from .team import Call, Team, item
+from ..backend.sampling import spaced_rows
+from .team import Call, Team, calls, item
 
 
 class Pieces:
@@ -34,11 +35,10 @@ class Pieces:
         self.parts = self.team.map(put_columns, self.parts, index[1], other.parts)
 
     def __sub__(self, other: Pieces) -> Pieces:
-        pairs = zip(self.parts, other.parts, strict=True)
-        return self._of([Call(lambda _, V, less: V - less, pair) for pair in pairs], self.shape[1])
+        return self._of(calls(lambda _, V, less: V - less, self.parts, other.parts), self.shape[1])
 
     def __mul__(self, factors: np.ndarray) -> Pieces:
-        return self._of([Call(lambda at, V: V * at.asarray(factors), (part,)) for part in self.parts], self.shape[1])
+        return self._of(calls(lambda at, V: V * at.asarray(factors), self.parts), self.shape[1])
 
     def astype(self, dtype: str) -> Pieces:
         """Return a copy of its own, for arrays that many tasks use."""
@@ -49,13 +49,10 @@ class Pieces:
 
 
 class TeamBackend(CpuBackend):
-    """The backend of a client: small arrays are here, on one thread, and tall ones in pieces on the workers.
-
-    On several threads BLAS takes many times as long for small matrices.
-    """
+    """The backend of a client: small arrays are here, on one thread, and tall ones in pieces on the workers."""
 
     def __init__(self, team: Team) -> None:
-        super().__init__(n_threads=1)
+        super().__init__(n_threads=1)  # on several, BLAS takes many times as long for small matrices
         self.team = team
 
     def owns(self, array: Array) -> bool:
@@ -82,8 +79,7 @@ class TeamBackend(CpuBackend):
         team, n = self.team, len(tall[0])
         found = team.map(swept, work, limits, *(pieces.parts for pieces in tall))
         totals = team.total(team.map(lambda _, results: results[:sums], found) if rows else found) if sums else ()
-        parts = [[Call(item, (future, sums + k)) for future in found] for k in range(rows)]
-        return [*totals, *(Pieces(team, part, (n,)) for part in parts)]
+        return [*totals, *(Pieces(team, calls(item, found, sums + k), (n,)) for k in range(rows))]
 
     def percentile(self, table: Any, percent: float) -> Any:
         if not isinstance(table, Pieces):
@@ -92,38 +88,26 @@ class TeamBackend(CpuBackend):
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
-    """``numpy.percentile`` of each column over all blocks, exactly.
+    """Return ``numpy.percentile`` of each column over all blocks, exactly.
 
-    The client knows some values of each block, evenly spaced in rank. Only what lies between two of them that enclose
-    the wanted ranks is sent, equal values once.
+    Some values of each block are ranked among all. Only what lies between two of them, around the wanted rank, is sent.
     """
     place = (n - 1) * percent / 100
-    ranks = int(np.floor(place)), int(np.ceil(place))
-    rising = team.map(lambda backend, table: np.sort(backend.to_host(table), axis=0), tables)
-    marks = team.gather(team.map(marks_of, rising))
-    columns = range(marks[0][1].shape[1])
-    ends = np.array([enclosing([(at, values[:, k]) for at, values in marks], ranks) for k in columns])
-    found = team.gather(team.map(inside_of, rising, ends))
-    values = np.empty((2, len(ends)))
+    ranks = np.array([np.floor(place), np.ceil(place)], dtype=np.int64)
+    rising = team.map(lambda at, table: np.sort(at.to_host(table), axis=0), tables)
+    marks = np.sort(np.concatenate(team.gather(team.map(marks_of, rising))), axis=0)
+    below, upto = team.total(team.map(ranks_of, rising, marks))
+    columns = np.arange(marks.shape[1])
+    low, high = (below <= ranks[0]).sum(axis=0) - 1, (upto <= ranks[1]).sum(axis=0)
+    ends = marks[low, columns], marks[high, columns]
+    inside = team.gather(team.map(values_between, rising, *ends))
+    values = np.empty((2, len(columns)))
     for k in columns:
-        below, distinct, counts = zip(*(block[k] for block in found), strict=True)
-        order = np.argsort(np.concatenate(distinct))
-        last = sum(below) + np.cumsum(np.concatenate(counts)[order])
-        values[:, k] = np.concatenate(distinct)[order][np.searchsorted(last, ranks, side="right")]
+        near = np.concatenate([[ends[0][k]], *(own[k] for own in inside), [ends[1][k]]])
+        near.sort()
+        # each end may stand for many equal values
+        values[:, k] = near[(ranks - upto[low[k], k] + 1).clip(0, len(near) - 1)]
     return values[0] + (place - ranks[0]) * (values[1] - values[0])
-
-
-def enclosing(marks: list[tuple[np.ndarray, np.ndarray]], ranks: tuple[int, int]) -> tuple[float, float]:
-    """Two of the marked values: surely no more than ``ranks[0]`` are below one, and more than ``ranks[1]`` not above.
-
-    ``marks`` are, of each block, the places of some values among its own, first and last with them, and these values.
-    """
-    known = np.sort(np.concatenate([values for _, values in marks]))
-    # below: all before the first mark that is not below; within: all up to the last mark that is not above
-    below = sum(np.append(at, at[-1] + 1)[np.searchsorted(values, known)] for at, values in marks)
-    within = sum(np.append(0, at + 1)[np.searchsorted(values, known, side="right")] for at, values in marks)
-    low, high = np.searchsorted(below, ranks[0], side="right") - 1, np.searchsorted(within, ranks[1], side="right")
-    return float(known[low]), float(known[high])
 
 
 class TallBackend:
@@ -151,7 +135,7 @@ class TallBackend:
 
     def empty(self, shape: tuple[int, int], dtype: Any) -> Pieces:
         width, kind = shape[1], np.dtype(dtype).name
-        parts = [Call(lambda at, n: at.xp.zeros((n, width), dtype=kind), (n,)) for n in self.sizes.tolist()]
+        parts = calls(lambda at, n: at.xp.zeros((n, width), dtype=kind), self.sizes.tolist())
         return Pieces(self.team, parts, shape)
 
     def inner(self, A: Pieces, B: Pieces) -> np.ndarray:
@@ -166,7 +150,7 @@ class TallBackend:
     def update(self, X: Pieces, R: Pieces, P: Pieces, SP: Pieces, T: Pieces, ST: Pieces, *small: Any) -> np.ndarray:
         new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)), *small)
         for i, pieces in enumerate((X, R, T, ST)):
-            pieces.parts = [Call(item, (future, i)) for future in new]
+            pieces.parts = calls(item, new, i)
         return self.team.total(self.team.map(item, new, 4))
 
 
@@ -191,14 +175,14 @@ def sums_of(backend: Backend, kernel: str, *tall: Any) -> Any:
 
 
 def turned(backend: Backend, R: Any, P: Any, left: np.ndarray, square: np.ndarray) -> Any:
-    """A copy of what the kernel writes."""
+    """Return a copy of what the kernel writes."""
     P = P.copy()
     backend.kernels.turn(R, P, backend.asarray(left), backend.asarray(square))
     return P
 
 
 def updated(backend: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any, *small: np.ndarray) -> tuple[Any, ...]:
-    """Copies of what the kernel writes, and the squares: another task may still read the old ones."""
+    """Return copies of what the kernel writes, and the squares: another task may still read the old ones."""
     X, R, T, ST = (part.copy() for part in (X, R, T, ST))
     squares = backend.kernels.update(X, R, P, SP, T, ST, *(backend.asarray(part) for part in small))
     return X, R, T, ST, backend.to_host(squares)
@@ -210,16 +194,19 @@ def swept(backend: Backend, work: Callable[..., Any], limits: dict[str, Any], *t
     return *(backend.to_host(total) for total in found[:sums]), *found[sums:]
 
 
-def marks_of(backend: Backend, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of about ``sqrt(n)`` of the rows, and these rows."""
-    at = np.linspace(0, len(table) - 1, 2 + int(np.sqrt(len(table)))).astype(np.int64)
-    return at, table[at]
+def marks_of(backend: Backend, table: np.ndarray) -> np.ndarray:
+    """Return about ``sqrt(n)`` of the rows, evenly spaced, the first and the last among them."""
+    return table[spaced_rows(len(table), 2 + int(np.sqrt(len(table))))]
 
 
-def inside_of(backend: Backend, table: np.ndarray, ends: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Of each column the number of values below the ends, the distinct ones within, and how often each is there."""
-    found = []
-    for column, (low, high) in zip(table.T, ends, strict=True):
-        first, last = np.searchsorted(column, low), np.searchsorted(column, high, side="right")
-        found.append((int(first), *np.unique(column[first:last], return_counts=True)))
-    return found
+def ranks_of(backend: Backend, table: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return how many values of each column are below each mark, and how many are not above."""
+    pairs = list(zip(table.T, marks.T, strict=True))
+    return tuple(np.stack([column.searchsorted(m, side) for column, m in pairs], axis=1) for side in ("left", "right"))
+
+
+def values_between(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """Return the values of each column above one number and below another."""
+    return [
+        c[c.searchsorted(a, "right") : c.searchsorted(b, "left")] for c, a, b in zip(table.T, low, high, strict=True)
+    ]

@@ -29,10 +29,7 @@ SETTINGS = {
 
 @contextmanager
 def connected(*, scheduler: str | None = None, workers: int | None = None, memory: int | None = None) -> Iterator[Any]:
-    """Yield a client of the scheduler at an address, or of new workers on this machine.
-
-    Each of these has one thread and may use ``memory`` bytes, by default its share of what there is.
-    """
+    """Yield a client of a scheduler, or of new workers here, each with one thread and at most ``memory`` bytes."""
     with ExitStack() as stack:
         try:
             import dask

@@ -16,7 +16,6 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 
 from ..backend import Backend
-from ..backend.base import index_type
 from ..backend.kernels import plain_multilevel
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel, returns
@@ -36,7 +35,7 @@ from ..findings import option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
 from .matrix import BlockLaplacian, Rows
 from .source import SAMPLE, every
-from .team import Call, Team, as_it_is, item, joined, member
+from .team import Call, Team, as_it_is, calls, item, joined, member
 
 Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
 Pairs = tuple[np.ndarray, Pieces, Accuracy]  # values, vectors, how good they are
@@ -83,7 +82,7 @@ class TopLevel(Level):
         for step in range(1, returns.LOOKS[-1] + 1):
             Y = self.product(Y)
             if step in returns.LOOKS:
-                looks.append([Call(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), (part,)) for part in Y.parts])
+                looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
             if step == 1:
                 Y = Y[:, :8]
         sample = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
@@ -92,13 +91,9 @@ class TopLevel(Level):
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
         self.columns += V.shape[1]
-        others = self.team.exchanged(V.parts)
-        if R is None:
-            parts = self.team.map(block_product, self.entries, None, None, V.parts, others)
-        else:  # used once, where another step of smoothing is taken
-            each = zip(self.entries, R.parts, V.parts, others, strict=True)
-            parts = [Call(block_product, (S, rest, chosen, own, *more)) for S, rest, own, more in each]
-        return Pieces(self.team, parts, V.shape)
+        others, rest = self.team.exchanged(V.parts), None if R is None else R.parts
+        do = self.team.map if R is None else calls  # used once, where another step of smoothing is taken
+        return Pieces(self.team, do(block_product, self.entries, rest, chosen, V.parts, others), V.shape)
 
     def exact(self, V: Pieces) -> Pieces:
         """Return ``S V`` in float64."""
@@ -138,14 +133,17 @@ class TopLevel(Level):
 
 def refuse_coarse(team: Team, cells: int, entries: int, count: int) -> None:
     """Raise if the coarse levels for ``count`` pairs do not fit into the memory of the first worker."""
-    need, most = cells * (28 * (count - multilevel.GUARDS + 5) + 450) + 8 * entries, team.memory_of_first()
+    need = cells * (28 * (count - multilevel.GUARDS + 5) + 450) + 8 * entries
+    advice = f"add one larger worker, or raise {option('bandwidth')}"
+    refuse_beyond(team, need, "cluster.level_too_large", f"a coarse level of {cells:,} cells", advice)
+
+
+def refuse_beyond(team: Team, need: float, code: str, what: str, advice: str) -> None:
+    """Raise if what takes so many bytes does not fit into the memory of the first worker."""
+    most = team.memory_of_first()
     if need > most:
-        text = (
-            f"a coarse level of {cells:,} cells takes about {need / 1e9:.1f} GB on one worker, and the largest has "
-            f"{most / 1e9:.1f} GB"
-        )
-        advice = f"add one larger worker, or raise {option('bandwidth')}"
-        raise refusal("cluster.level_too_large", text, advice, ClusterError)
+        text = f"{what} takes about {need / 1e9:.1f} GB on one worker, and the largest has {most / 1e9:.1f} GB"
+        raise refusal(code, text, advice, ClusterError)
 
 
 def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any = None) -> Pairs:
@@ -164,15 +162,10 @@ def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, An
 
 
 def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any]) -> Pairs:
-    """Return the same by one worker, which gets the whole matrix."""
-    team, n, need = graph.team, int(graph.sizes.sum()), 40 * graph.nnz  # the matrix, its parts on the way, and vectors
-    most = team.memory_of_first()
-    if need > most:
-        why = info.get("fallback", "it is too dense for the multilevel method")
-        text = f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
-        text += f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker"
-        advice = f"lower {option('bandwidth')} or use larger workers"
-        raise refusal("cluster.matrix_too_large", text, advice, ClusterError)
+    """Return the leading pairs from one worker, which gets the whole matrix."""
+    team, n, why = graph.team, int(graph.sizes.sum()), info.get("fallback", "it is too dense for the multilevel method")
+    what, advice = f"the matrix ({why})", f"lower {option('bandwidth')} or use larger workers"
+    refuse_beyond(team, 40 * graph.nnz, "cluster.matrix_too_large", what, advice)  # with its parts and vectors
     pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
     values, accuracy, more = team.gather([team.submit(item, pairs, 0, block=0)])[0]
     info |= more
@@ -181,7 +174,7 @@ def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, 
 
 
 def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any) -> Pairs:
-    """Return the same by the multilevel method, with everything tall in pieces."""
+    """Return the leading pairs from the multilevel method, with everything tall in pieces."""
     team, level = graph.team, TopLevel(graph)
     level.build(count + multilevel.GUARDS)
     history: list[float] = []
@@ -221,7 +214,7 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
 
 
 def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any, Any]:
-    """S as CSR with entries in float32; P, which shares the columns, may go to the disk until it is needed again."""
+    """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
     matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
     return indptr, matrix.indices, plain_multilevel.symmetric_entries(indptr, matrix.indices, matrix.data, root)
 
@@ -257,19 +250,17 @@ def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, *
     return multilevel.coarse_inverse(level, joined(backend, *F), shift, Q)
 
 
-def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *parts: Any) -> Any:
-    """The values of the matrix put together from its blocks, with what is known of them, and the vectors by block."""
-    blocks, roots = parts[: len(sizes)], parts[len(sizes) :]
+def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *given: Any) -> Any:
+    """Return the values of the matrix put together from its blocks, what is known of them, and the vectors by block."""
+    blocks, roots = given[: len(sizes)], given[len(sizes) :]
     first, xp = np.concatenate([[0], np.cumsum(sizes)]), backend.xp
-    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), *(xp.diff(P.matrix.indptr) for P in blocks)]).cumsum()
-    indices = []
+    rows = []
     for i, P in enumerate(blocks):
-        wanted = [backend.asarray(want) + int(first[j]) for j, want in P.wants.items()]
-        indices.append(xp.concatenate([xp.arange(int(first[i]), int(first[i + 1])), *wanted])[P.matrix.indices])
-    kind = index_type(int(indptr[-1]))
-    data = xp.concatenate([P.matrix.data for P in blocks])
-    shape = (int(first[-1]), int(first[-1]))
-    matrix = backend.sparse.csr_matrix((data, xp.concatenate(indices).astype(kind), indptr.astype(kind)), shape=shape)
+        others = [backend.asarray(want) + int(first[j]) for j, want in P.wants.items()]
+        columns = xp.concatenate([xp.arange(int(first[i]), int(first[i + 1])), *others])
+        parts = P.matrix.data, columns[P.matrix.indices], P.matrix.indptr
+        rows.append(backend.sparse.csr_matrix(parts, shape=(P.n, int(first[-1]))))
+    matrix = backend.sparse.vstack(rows, format="csr")
     matrix.sort_indices()
     weights = xp.concatenate([root[:n] for root, n in zip(roots, sizes, strict=True)]) ** 2
     operator = SymmetricTransition(Laplacian(matrix, weights), backend)
@@ -286,7 +277,7 @@ def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.nd
 
 
 def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The squares of residuals, and the inner products of vectors with each other and with residuals."""
+    """Return the squares of residuals, and the inner products of vectors with each other and with residuals."""
     R = SV - V * backend.asarray(values)
     return tuple(backend.to_host(part) for part in ((R * R).sum(axis=0), V.T @ V, V.T @ R))
 
@@ -318,7 +309,7 @@ def own_cells(
 
 
 def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
-    """For each row the number of its cell and its weight there, on the host: these are exchanged once."""
+    """Return for each row the number of its cell and its weight there, on the host: these are exchanged once."""
     labels = np.repeat(first + np.arange(len(cells.starts) - 1), np.diff(cells.starts))
     return np.stack([labels.astype(np.float64), backend.to_host(cells.weights).astype(np.float64)], axis=1)
 
@@ -333,7 +324,7 @@ class Merged:
 
 
 def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, *others: np.ndarray) -> Merged:
-    """From a block's rows of S, and the cells of all rows that its columns stand for.
+    """Return what follows from a block's rows of S, and from the cells of all rows that its columns stand for.
 
     Columns of a cell follow each other: own rows stand in order, and those of other blocks by block, in their order.
     """
@@ -350,7 +341,7 @@ def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray
 
 
 def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]:
-    """What one worker needs of a block for the coarse level; columns are numbered over all blocks."""
+    """Return what one worker needs of a block for the coarse level; columns are numbered over all blocks."""
     indptr, indices, data = merged.rows
     width = int(merged.wanted.max()) + 1
     whole = csr_matrix((data, merged.wanted[indices], indptr), shape=(len(indptr) - 1, width))
@@ -360,7 +351,7 @@ def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]
 
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, cuts: int, *blocks: tuple[Any, ...]) -> Level:
-    """A coarse level, whose cells have at most ``2**cuts`` points, with those below it, from its rows by block."""
+    """Return a coarse level with those below it, from its rows by block; its cells have at most ``2**cuts`` points."""
     points, held, norms, rows = zip(*blocks, strict=True)
     indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
     indices = np.concatenate([indices for _, indices, _ in rows])
@@ -392,5 +383,5 @@ def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: An
 
 
 def sent_to(backend: Backend, chosen: Any) -> Any:
-    """Columns and factors in the memory of a worker."""
+    """Return columns and factors in the memory of a worker."""
     return None if chosen is None else tuple(backend.asarray(part) for part in chosen)

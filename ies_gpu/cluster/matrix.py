@@ -20,7 +20,7 @@ from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
 from .source import Points, boxes_near, boxes_of, points_near
-from .team import Call, Team, joined, member
+from .team import Team, calls, joined, member
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class BlockLaplacian:
 
     @property
     def without_matrix(self) -> BlockLaplacian:
-        """The same: its blocks stay where they are."""
+        """Itself: its blocks stay where they are."""
         return self
 
 
 @step("graph")
 def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
-    """The Gaussian kernel, and who exchanges rows with whom."""
+    """Return the Gaussian kernel by block; the team learns who exchanges rows with whom."""
     boxes, radius = team.gather(team.map(boxes_of, points)), options.radius
     count = len(points)
     team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
@@ -82,7 +82,7 @@ def kernel_rows(
     backend: Backend, points: Points, radius: float, bandwidth: float, storage: str, loops: bool,
     near: list[int], *others: tuple[Any, Any],
 ) -> Rows:  # fmt: skip
-    """The kernel between a block's points and all points within the radius."""
+    """Return the kernel between a block's points and all points within the radius."""
     xp, n = backend.xp, len(points.rows)
     # both in the order of space, one behind the other: only few cells of the graph reach from one into the other
     X = xp.concatenate([points.X, *(other for _, other in others)])
@@ -111,28 +111,22 @@ def kernel_rows(
 
 @step("components")
 def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
-    """Sizes of the connected parts, and each row's part by block (None for a single one)."""
-    labels = team.map(own_parts, kernels)
-    met = team.gather(team.map(meetings, kernels, labels, team.exchanged(labels)))
-    counts = np.array([len(sizes) for sizes, _ in met])
-    first = np.concatenate([[0], np.cumsum(counts)])
-    pairs = [
-        np.stack([first[i] + found[:, 0], first[np.array(team.near[i])[found[:, 1]]] + found[:, 2]], axis=1)
-        for i, (_, found) in enumerate(met)
-        if len(found)
-    ]
-    joined_pairs = np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
-    links = coo_array((np.ones(len(joined_pairs)), joined_pairs.T), shape=(first[-1], first[-1]))
+    """Return the sizes of the connected parts, and each row's part by block (None for a single one)."""
+    own = team.map(own_parts, kernels)
+    counted = team.gather(team.map(lambda _, part: np.bincount(part), own))
+    first = np.concatenate([[0], np.cumsum([len(counts) for counts in counted])])
+    labels = calls(lambda _, part, before: part + before, own, first[:-1].tolist())  # numbered over all blocks
+    met = np.concatenate(team.gather(team.map(meetings, kernels, labels, team.exchanged(labels))))
+    links = coo_array((np.ones(len(met)), met.T), shape=(first[-1], first[-1]))
     count, whole = connected_components(links, directed=False)
-    sizes = np.bincount(whole, weights=np.concatenate([sizes for sizes, _ in met]), minlength=count).astype(np.int64)
+    sizes = np.bincount(whole, weights=np.concatenate(counted), minlength=count).astype(np.int64)
     if count == 1:
         return sizes, None
-    own = team.gather(labels)
-    return sizes, [whole[first[i] + own[i]] for i in range(len(own))]
+    return sizes, [whole[before + part] for before, part in zip(first, team.gather(own), strict=False)]
 
 
 def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
-    """Each row's part of the graph among a block's own points."""
+    """Return each row's part of the graph among a block's own points."""
     n, K, xp = kernel.n, kernel.matrix, backend.xp
     inside = (K.indices < n) & (K.data > 0)
     ends = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(inside)])[K.indptr].astype(K.indptr.dtype)
@@ -140,44 +134,37 @@ def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
     return backend.to_host(backend.connected_components(own)[1])
 
 
-def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes of a block's parts, and which of them meets which part of which other block: triples."""
-    n, matrix = kernel.n, kernel.matrix
-    blocks = np.repeat(np.arange(len(others)), [len(labels) for labels in others])
-    labels = np.concatenate([np.empty(0, dtype=np.int64), *others]).astype(np.int64)
-    indptr, indices, data = (backend.to_host(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    outside = np.flatnonzero((indices >= n) & (data > 0))
+def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
+    indptr, indices, data = map(backend.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
+    labels = np.concatenate([own, *others]).astype(np.int64)
+    outside = np.flatnonzero((indices >= kernel.n) & (data > 0))
     rows = np.searchsorted(indptr, outside, side="right") - 1
-    column = indices[outside] - n
-    shape = int(own.max()) + 1, max(1, len(others)), int(labels.max(initial=0)) + 1
-    met = np.unique(np.ravel_multi_index((own[rows], blocks[column], labels[column]), shape))  # of numbers, not rows
-    return np.bincount(own), np.stack(np.unravel_index(met, shape), axis=1)
+    count = int(labels.max()) + 1
+    pairs = np.unique(labels[rows] * count + labels[indices[outside]])  # numbers are sorted sooner than rows
+    return np.stack(np.divmod(pairs, count), axis=1)
 
 
 @step("laplacian")
 def transition_blocks(
     team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any]
 ) -> BlockLaplacian:
-    """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
-    w_all = joined_pieces(team, team.map(row_sums, kernels))
+    """Return the renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
+    w = team.map(row_sums, kernels)
+    w_all = calls(joined, w, team.exchanged(w))
     wt = team.map(lambda _, K, w: (SparseKernel(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
     known = team.map(lambda backend, K, wt: (K.n, float(backend.xp.sqrt(wt).sum()), int(K.matrix.nnz)), kernels, wt)
     sizes, sums, entries = (np.array(part) for part in zip(*team.gather(known), strict=True))
     mean, nnz = sums.sum() / sizes.sum(), int(entries.sum())
-    roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), joined_pieces(team, wt))
+    roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), calls(joined, wt, team.exchanged(wt)))
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
     facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
     return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts)
 
 
-def joined_pieces(team: Team, pieces: list[Any]) -> list[Any]:
-    """Each block's own rows and those of others that it needs."""
-    return [Call(joined, (own, *others)) for own, others in zip(pieces, team.exchanged(pieces), strict=True)]
-
-
 def row_sums(backend: Backend, kernel: Rows) -> Any:
-    """``w = K 1``."""
+    """Return ``w = K 1``."""
     w = SparseKernel(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
     if not bool((w > 0).all()):
         text = "the kernel has rows without a positive entry"
@@ -186,7 +173,7 @@ def row_sums(backend: Backend, kernel: Rows) -> Any:
 
 
 def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
-    """``P = Wt^-1 W^-1 K W^-1``, on a copy of the entries."""
+    """Return ``P = Wt^-1 W^-1 K W^-1``, with entries of its own."""
     K = kernel.matrix
     copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
     return replace(kernel, matrix=SparseKernel(copy).scaled(1 / (wt * w[: kernel.n]), 1 / w))

@@ -1,33 +1,46 @@
-"""A run on the workers of a Dask cluster: the text of one machine, with points in blocks and some steps replaced."""
+"""A run on the workers of a Dask cluster: the text of one machine, with points in blocks and some steps replaced.
+
+Replaced is what needs rows of other blocks, and the way back to the user's order of points.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from operator import getitem
 from types import TracebackType
 from typing import Any
 
-from ..choice.rmetric import tangent_spaces
-from ..embedding.diffusion import diffusion_map
+import numpy as np
+
+from ..backend import Backend
+from ..backend.sampling import sample_rows
+from ..backend.steps import Do, call, report, step
+from ..choice.criterion import log_volumes
+from ..choice.rmetric import Tangents, tangent_spaces, tangents
+from ..choice.search import SearchResult
+from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
+from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
+from ..embedding.laplacian import Laplacian
 from ..errors import ClusterError
-from ..findings import option, refusal
+from ..findings import option, refusal, tell
 from ..options import Options, check_on_cluster
-from ..parameters.judgement import judge
-from ..results.assembly import assemble
+from ..parameters.judgement import LOOKED, Judgement, Sample, judge, judged, leading, unchecked
+from ..results.assembly import assemble, choice_of, diagnostics_of
+from ..results.selection import Selection
+from ..run.fit import Fit
 from ..run.inputs import Inputs, laplacian_of
 from ..run.log import Log, Progress
 from ..run.run import Run
-from .arrays import TeamBackend
-from .source import Source
-from .steps import assemble_in_blocks, judge_in_blocks, laplacian_in_blocks, map_in_blocks, tangents_in_blocks
-from .team import BYTES_PER_POINT, Team
+from .arrays import Pieces, TeamBackend
+from .levels import eigenpairs, over_root
+from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
+from .source import Source, facts_of_points, kept, partition, taken_rows
+from .team import BYTES_PER_POINT, Team, calls, item, joined
 
-REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
-    laplacian_of: laplacian_in_blocks,
-    diffusion_map: map_in_blocks,
-    tangent_spaces: tangents_in_blocks,
-    judge: judge_in_blocks,
-    assemble: assemble_in_blocks,
-}
+NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
+VOLUMES = NAMES.index("log_volumes")
 
 
 class ClusterRun(Run):
@@ -41,7 +54,8 @@ class ClusterRun(Run):
         with log.stage("order"):
             source = Source(self.team, given.value, options)
             self.team.data = source.n * BYTES_PER_POINT
-        super().__init__(options, Inputs({"source": source}), log=log, backend=TeamBackend(self.team))
+        done = replace(options, untangle=False)  # which asks for points that lie on many machines
+        super().__init__(done, Inputs({"source": source}), log=log, backend=TeamBackend(self.team))
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return super().__call__(REPLACED.get(function, function), *args, **kwargs)
@@ -67,3 +81,177 @@ class ClusterRun(Run):
 
     def _agrees(self, *_: Any) -> bool:
         return True  # nothing is sampled from pieces
+
+
+@step("laplacian", composite=True)
+def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> BlockLaplacian:
+    """Return the Laplacian of the points, or of the largest part of their graph: rows of other blocks are near."""
+    source = given.values["source"]
+    team, n, count = source.team, source.n, 1
+    points = do(partition, team, source, options)
+    while True:
+        kernels = do(kernel_blocks, team, points, options)
+        sizes, labels = do(parts_of_graph, team, kernels)
+        if labels is None:
+            break
+        count = max(count, len(sizes))
+        if not holds_enough(sizes, n, options.disconnected):
+            raise in_parts(sizes, each=False)
+        refuse_small_part(int(sizes.max()), n, options.n_components)
+        tell(left_out(len(sizes), int(sizes.max()), n))
+        keep = [label == sizes.argmax() for label in labels]
+        left = [i for i, own in enumerate(keep) if own.any()]
+        team.assign_workers(len(left))
+        points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
+    facts = {"graph_components": count, "approximations": []}
+    facts |= do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
+    return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
+
+
+@step("eigenvectors")
+def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, random_state: int) -> Embedding:
+    """Return the diffusion map: products with S exchange the rows of neighbours."""
+    team, info = laplacian.team, dict[str, Any]()
+    values, V, accuracy = eigenpairs(laplacian, n_components + 1, tol, info, report)
+    check_pairs(values, accuracy, tol, "the workers", tell)
+    phi = team.map(over_root, V[:, 1:].parts, laplacian.roots)
+    start = laplacian.n_input, random_state
+    squares, along = team.total(team.map(length_and_sign, phi, laplacian.transitions, *start))
+    factors = np.where(along < 0, -1.0, 1.0) / np.sqrt(squares)
+    vectors = (Pieces(team, phi, (len(V), n_components)) * factors).astype("float64")
+    team.wait(vectors.parts)
+    few = {name: getattr(accuracy, name)[1:] for name in ("residuals", "gaps", "angles")}
+    return Embedding(vectors, 1.0 - values[1:], **few, info=info)
+
+
+def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the squares of eigenvectors, and their products with the start vector, which decide on signs."""
+    start = backend.asarray(start_vector(n, seed)[P.rows])
+    return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(start @ phi)
+
+
+@step("tangents")
+def tangents_in_blocks(
+    laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
+) -> Tangents:
+    """Return the tangent spaces: those of a block take the coordinates of its neighbours in others."""
+    team, Y, d = laplacian.team, embedding.vectors, intrinsic_dim
+    others = team.exchanged(Y.parts)
+    found = team.map(tangent_rows, laplacian.transitions, d, laplacian.bandwidth, dtype, Y.parts, others)
+    team.wait(found)
+    bases, sigma = (calls(item, found, k) for k in range(2))
+    return Tangents(Pieces(team, bases, (*Y.shape, d)), Pieces(team, sigma, (len(Y), d)))
+
+
+def tangent_rows(backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str, own: Any, *others: Any) -> Any:
+    Y = joined(backend, own, *others).astype(dtype, copy=False)
+    return tangents(Y, Laplacian(P.matrix, bandwidth=bandwidth), d, backend)
+
+
+@step("verdict")
+def judge_in_blocks(fit: Fit, found: SearchResult, *_: Any, **__: Any) -> Judgement:
+    """Judge shape and stability of a map by some of its rows; what it loses of the points is not looked at."""
+    laplacian: Any = fit.laplacian
+    wanted = sample_rows(laplacian.n_input, LOOKED, 0)
+    pieces = (array.parts for array in (fit.embedding.vectors, *fit.tangents))
+    some = taken_rows(laplacian.team, laplacian.transitions, wanted, *pieces)[1:]
+    Y, bases, sigma = (array.astype(float) for array in some)
+    sample = Sample(Y, bases, sigma, len(fit.embedding.vectors))
+    return judged([], unchecked(), sample, found, fit.embedding.eigenvalues, leading(found))
+
+
+@step("result")
+def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> Selection:
+    """Return the result with its arrays where the points are: at the client, or in the chunks of the input."""
+    laplacian: Any = fit.laplacian
+    embedding, (bases, sigma) = fit.embedding, fit.tangents
+    volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))
+    Y, team = embedding.vectors, laplacian.team
+    factors = np.full(Y.shape[1], np.sqrt(len(Y)) if options.scale == "rms" else 1.0)
+    if options.scale == "diffusion":  # see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`
+        squares, whole = team.total(team.map(weighted_squares, Y.parts, laplacian.roots))
+        factors = abs(1.0 - embedding.eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
+    tall = [Y * factors, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
+    return Selection(
+        **choice_of(found, embedding.eigenvalues, options.bandwidth),
+        **{"bases": None} | returned(given.values["source"], laplacian, tall),
+        diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found) | {"stray_points": []},
+    )
+
+
+def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
+    weights = root[: len(Y)] ** 2
+    return backend.to_host(weights @ (Y * Y)), float(weights.sum())
+
+
+# --- the way back: the user's order of points -------------------------------------------------------------------------
+
+
+def returned(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> dict[str, Any]:
+    """Return arrays in pieces by name, in the order of the input, and the points of the input that they are for."""
+    team = laplacian.team
+    packed = team.map(packed_block, laplacian.transitions, *(pieces.parts for pieces in tall))
+    owners = team.gather(team.map(item, packed, 0))
+    points = np.sort(np.concatenate(owners))
+    if not source.local:
+        return on_workers(source, packed, owners, points) | {"points": points}
+    found: dict[str, Any] = {"points": points}
+    for block, own in zip(packed, owners, strict=True):  # one by one: the client has room for the result, once
+        for name, array in zip(NAMES, team.gather([block])[0][1:], strict=False):
+            if name not in found:
+                found[name] = np.empty((len(points), *array.shape[1:]), dtype=array.dtype)
+            found[name][np.searchsorted(points, own)] = array
+    return found
+
+
+def packed_block(backend: Backend, P: Rows, *arrays: Any) -> tuple[np.ndarray, ...]:
+    """Return the rows of a block in the input, and its results on the host; of volumes there is one set."""
+    host = [backend.to_host(array) for array in arrays]
+    host[VOLUMES] = np.ascontiguousarray(host[VOLUMES][:, 0])
+    return (P.rows, *host)
+
+
+def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], points: np.ndarray) -> dict[str, Any]:
+    """Return Dask arrays in the chunks of the input."""
+    import dask.array as da
+    from dask import delayed
+
+    team = source.team
+    sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
+    chunks = []
+    for a, b in pairwise(source.ends.tolist()):
+        holders = [i for i, own in enumerate(owners) if ((own >= a) & (own < b)).any()]
+        if holders:
+            own = (team.submit(rows_between, packed[i], a, b, block=i) for i in holders)
+            chunks.append(team.submit(one_chunk, *own))
+    kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
+    shapes = team.gather([kinds])[0]
+    team.wait(chunks)
+    found: dict[str, Any] = {}
+    for k, (name, (tail, dtype)) in enumerate(zip(NAMES, shapes, strict=False)):
+        parts = [
+            da.from_delayed(delayed(getitem)(chunk, k), shape=(size, *tail), dtype=dtype)
+            for chunk, size in zip(chunks, filter(None, sizes), strict=True)
+        ]
+        found[name] = da.concatenate(parts, axis=0)
+    return found
+
+
+def rows_between(backend: Backend, packed: tuple[np.ndarray, ...], first: int, last: int) -> tuple[np.ndarray, ...]:
+    chosen = np.flatnonzero((packed[0] >= first) & (packed[0] < last))
+    return tuple(array[chosen] for array in packed)
+
+
+def one_chunk(backend: Backend, *pieces: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+    order = np.argsort(joined[0])
+    return tuple(array[order] for array in joined[1:])
+
+
+REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
+    laplacian_of: laplacian_in_blocks,
+    diffusion_map: map_in_blocks,
+    tangent_spaces: tangents_in_blocks,
+    judge: judge_in_blocks,
+    assemble: assemble_in_blocks,
+}

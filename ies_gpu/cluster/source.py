@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from ..backend.steps import step
 from ..embedding.connectivity import SURE, refuse_alike, sampled_degree, weights_near
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
 from ..errors import ClusterError, brief
-from ..files.containers import open_zarr
 from ..findings import refusal
 from ..options import Options
 from ..parameters.dimension import dimension_of_rows, dimension_rows
 from ..run.fingerprint import digest_of_rows, digest_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
-from .team import PARSING, Call, Team, item, member
+from .team import PARSING, Team, calls, item, member
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4
@@ -35,7 +34,7 @@ BOXES = 6  # cuts of a block into smaller boxes, which say which points of other
 
 
 class Source:
-    """Points in chunks of rows: an array, a Dask array, or an .npy or .zarr file that the workers read."""
+    """Points in chunks of rows: an array, a Dask array, or an .npy file that the workers read."""
 
     def __init__(self, team: Team, X: Any, options: Options) -> None:
         self.team = team
@@ -44,7 +43,7 @@ class Source:
         opened = X if path is None else open_rows(path)
         shape, dtype = getattr(opened, "shape", None), getattr(opened, "dtype", None)
         if shape is None or dtype is None:
-            text = f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}"
+            text = f"X must be an array, a Dask array or a path to .npy with client, got {brief(X)}"
             raise refusal("X.type", text, kind=TypeError)
         if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
             raise refusal("X.chunks", "X has chunks of unknown size", "call X.compute_chunk_sizes() first")
@@ -58,48 +57,42 @@ class Source:
         self.chunks: list[Any]  # futures of the rows of each, as float64
         options.check_shape(self.n, self.width)
         if self.local:
-            self._check_room(options.n_components, options.intrinsic_dim, bool(options.keep_bases))
+            refuse_large_result(self.n, options)
         if is_dask:
             X = X.rechunk({1: -1})
             self.ends = np.concatenate([[0], np.cumsum(X.chunks[0])])
             given = team.client.compute(X.to_delayed().ravel().tolist())
             self.chunks = team.map(checked, given, self.ends[:-1].tolist())
             return
-        most = (CHUNK_BYTES if path is not None else SENT_BYTES) // (8 * self.width)
-        rows = max(1, min(-(-self.n // FEWEST_CHUNKS), most))
-        self.ends = np.append(np.arange(0, self.n, rows), self.n)
+        most = (SENT_BYTES if self.local else CHUNK_BYTES) // (8 * self.width)
+        self.ends = np.append(np.arange(0, self.n, max(1, min(-(-self.n // FEWEST_CHUNKS), most))), self.n)
         spans = list(pairwise(self.ends.tolist()))
         if path is not None:
             self.chunks = team.map(read, path, spans)
-        else:
-            parts = (np.array(X[a:b], dtype=np.float64) for a, b in spans)
-            self.chunks = [team.submit(checked, part, spans[k][0], block=k) for k, part in enumerate(parts)]
+            return
+        parts = (np.array(X[a:b], dtype=np.float64) for a, b in spans)
+        self.chunks = [team.submit(checked, part, spans[k][0], block=k) for k, part in enumerate(parts)]
 
-    def _check_room(self, m: int, d: int, bases: bool) -> None:
-        """Refuse, before the work, a result that does not fit the client."""
-        need, free = 8 * self.n * (m + d + 10 + (m * d if bases else 0)), get_backend("cpu").free_memory()
-        if need > free:
-            text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
-            way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
-            raise refusal("cluster.result_too_large", text, way, ClusterError)
+
+def refuse_large_result(n: int, options: Options) -> None:
+    """Raise, before the work, if the result does not fit the client."""
+    m, d = options.n_components, options.intrinsic_dim
+    need, free = 8 * n * (m + d + 10 + m * d * bool(options.keep_bases)), get_backend("cpu").free_memory()
+    if need > free:
+        text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
+        way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
+        raise refusal("cluster.result_too_large", text, way, ClusterError)
 
 
 def open_rows(path: str) -> Any:
-    """Open a file whose rows can be read one by one."""
-    ending = Path(path).suffix.lower()
-    if ending not in (".npy", ".zarr"):
-        way = "read it with dask.dataframe and pass its to_dask_array(lengths=True)" if ending == ".parquet" else ""
-        raise refusal("X.format", f"{path}: with client, points are read from .npy or .zarr", way)
+    """Map a file whose rows can be read one by one."""
+    if Path(path).suffix.lower() != ".npy":
+        text, way = f"{path}: with client, points are read from .npy", "pass a Dask array, as of dask.array.from_zarr"
+        raise refusal("X.format", text, way)
     if not Path(path).exists():
         raise refusal("X.missing", f"{path} does not exist", "check the path", FileNotFoundError)
-    if ending == ".npy":
-        with PARSING:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-    arrays = open_zarr(Path(path))
-    if list(arrays) != ["X"]:
-        text, advice = f"{path} must be one array of numbers", f"give the path of one, such as {path}/X.zarr"
-        raise refusal("X.arrays", text, advice)
-    return arrays["X"]
+    with PARSING:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
@@ -126,14 +119,6 @@ def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
 # --- blocks ----------------------------------------------------------------------------------------------------------
 
 
-class Cuts(NamedTuple):
-    """A KD-tree of cuts in heap order: the axis (2**levels - 1,) and the place of each, in coordinates ``X @ axes``."""
-
-    axes: np.ndarray
-    axis: np.ndarray
-    place: np.ndarray
-
-
 @dataclass(frozen=True)
 class Points:
     """The points of one block in spatial order, with their rows in the input."""
@@ -148,7 +133,7 @@ def partition(team: Team, source: Source, options: Options) -> list[Any]:
     sample = np.concatenate(team.gather(team.map(every, source.chunks, max(1, source.n // SAMPLE))))
     check_sample(sample, source.n, options)
     count = team.block_count(source.n)
-    pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), cuts_of(sample, count), count)
+    pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), *cuts_of(sample, count))
     sizes = np.array(team.gather(team.map(lambda _, own: [len(rows) for rows, _ in own], pieces)))
     filled = np.flatnonzero(sizes.any(axis=0)).tolist()
     team.assign_workers(len(filled))
@@ -162,31 +147,26 @@ def partition(team: Team, source: Source, options: Options) -> list[Any]:
 
 
 def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
-    """Refuse points without a shape, and a kernel that isolates most of them or joins all, as one machine does.
+    """Refuse points without a shape, and a kernel that joins all points; of few, one that isolates most, too.
 
-    Of many points only some are looked at here: those without neighbours show as parts of the graph.
+    Of many points those without neighbours show as parts of the graph.
     """
-    differ = bool((sample != sample[0]).any())
-    refuse_points((n, sample.shape[1]), differ, float(np.abs(sample).max()) > 1 / LARGEST)
+    refuse_points((n, sample.shape[1]), bool((sample != sample[0]).any()), np.abs(sample).max() > 1 / LARGEST)
     backend = get_backend("cpu")
     if len(sample) == n:
         sampled_degree(sample, options.radius, options.bandwidth, options.disconnected, backend)
-        return
-    some = sample[:: max(1, len(sample) // SURE)]
-    weights = weights_near(sample, some, options.bandwidth, backend)
-    refuse_alike(float(weights.mean()) / len(sample), n, options.bandwidth)
+    else:
+        weights = weights_near(sample, sample[:: max(1, len(sample) // SURE)], options.bandwidth, backend)
+        refuse_alike(float(weights.mean()) / len(sample), n, options.bandwidth)
 
 
 @step("checks")
 def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int) -> dict[str, Any]:
-    """Return the digest of the points in the map and the dimension that some of them have, for ``diagnostics``.
-
-    There are ``used`` of n points in the blocks, with ``width`` columns.
-    """
+    """Return the digest of ``used`` of n points and the dimension that some of them have, for ``diagnostics``."""
     wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
-    numbers, some = taken_rows(team, points, wanted, [Call(member, (own, "X")) for own in points])
+    numbers, some = taken_rows(team, points, wanted, calls(member, points, "X"))
     some, few = some[np.searchsorted(numbers, wanted)], len(digest_rows(used))
     digest = digest_of_rows((used, width), some[:few])
     return {"points_digest": digest, "seen_dimension": dimension_of_rows(some[few:])}
@@ -199,19 +179,19 @@ def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[An
     return [part[order] for part in parts]
 
 
-def cuts_of(sample: np.ndarray, count: int) -> Cuts:
-    """Return cuts at the medians of a sample, each across the longest side."""
+def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return directions, and in heap order which of them each cut is across and where: at medians of the sample."""
     axes = leading_axes(sample, MAX_AXES) if sample.shape[1] > MAX_AXES else np.eye(sample.shape[1])
     members = [sample @ axes]
-    axis: list[int] = []
-    place: list[float] = []
-    while len(axis) < count - 1:
+    across, places = np.zeros(count - 1, dtype=np.int64), np.zeros(count - 1)
+    for k in range(count - 1):
         Z = members.pop(0)
-        axis.append(int(np.argmax(np.ptp(Z, axis=0))) if len(Z) else 0)
-        place.append(float(np.median(Z[:, axis[-1]])) if len(Z) else 0.0)
-        high = Z[:, axis[-1]] > place[-1]
+        if len(Z):
+            across[k] = np.argmax(np.ptp(Z, axis=0))
+            places[k] = np.median(Z[:, across[k]])
+        high = Z[:, across[k]] > places[k]
         members += [Z[~high], Z[high]]
-    return Cuts(axes, np.array(axis, dtype=np.int64), np.array(place))
+    return axes, across, places
 
 
 def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:
@@ -228,30 +208,30 @@ def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:
     return X[::step]
 
 
-def split(backend: Backend, X: np.ndarray, first: int, cuts: Cuts, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return a chunk's rows by block."""
-    Z = X @ cuts.axes
-    node = np.zeros(len(X), dtype=np.int64)
+def split(
+    backend: Backend, X: np.ndarray, first: int, axes: np.ndarray, across: np.ndarray, places: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return a chunk's rows by block: their numbers in the input, and the points."""
+    Z, node, count = X @ axes, np.zeros(len(X), dtype=np.int64), len(across) + 1
     for _ in range(int(np.log2(count))):
-        node = 2 * node + 1 + (Z[np.arange(len(Z)), cuts.axis[node]] > cuts.place[node])
+        node = 2 * node + 1 + (Z[np.arange(len(Z)), across[node]] > places[node])
     members = [np.flatnonzero(node == count - 1 + b) for b in range(count)]
     return [(first + rows, X[rows]) for rows in members]
 
 
 def collected(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:
-    """The points of a block, in spatial order."""
+    """Return the points of a block, in spatial order."""
     rows, X = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     return in_space(backend, rows, backend.asarray(X))
 
 
 def in_space(backend: Backend, rows: np.ndarray, X: Any) -> Points:
-    """The same points in spatial order."""
     order = spatial_order(X)
     return Points(rows[backend.to_host(order)], X[order])
 
 
 def kept(backend: Backend, points: Points, keep: np.ndarray) -> Points:
-    """Some of the points."""
+    """Return some of the points, in spatial order."""
     return in_space(backend, points.rows[keep], points.X[backend.asarray(np.flatnonzero(keep))])
 
 

@@ -47,6 +47,18 @@ class Call:
     arguments: tuple[Any, ...]
 
 
+def calls(function: Callable[..., Any], *arguments: Any) -> list[Call]:
+    """Return one call per block; lists among the arguments are spread out, everything else goes to every block."""
+    found = []
+    for i in range(next(len(a) for a in arguments if isinstance(a, list))):
+        own: list[Any] = []
+        for a in arguments:
+            value = a[i] if isinstance(a, list) else a
+            own += value if isinstance(value, Several) else [value]
+        found.append(Call(function, tuple(own)))
+    return found
+
+
 @dataclass(frozen=True)
 class Given:
     """The result of another task, by its place among those that a task gets."""
@@ -58,12 +70,10 @@ class Team:
     """The workers behind a Dask client, each with one device; after ``patience`` seconds of nothing we give up."""
 
     def __init__(self, client: Any, device: str, patience: float = 30.0) -> None:
-        if not (callable(getattr(client, "submit", None)) and callable(getattr(client, "nthreads", None))):
-            text = f"client must be a dask.distributed.Client, got {brief(client)}"
+        is_client = callable(getattr(client, "submit", None)) and callable(getattr(client, "nthreads", None))
+        if not is_client or getattr(client, "asynchronous", False):
+            text = f"client must be a dask.distributed.Client that is not asynchronous, got {brief(client)}"
             raise refusal("client.type", text, kind=TypeError)
-        if getattr(client, "asynchronous", False):
-            text, advice = "client must not be asynchronous", "create it with Client(..., asynchronous=False)"
-            raise refusal("client.asynchronous", text, advice, TypeError)
         self.client, self.device, self.patience = client, device, patience
         self.name = uuid4().hex  # two runs on one cluster must not take each other's results
         self.tasks = self.rounds = 0  # submitted so far, and how often the client waited
@@ -78,12 +88,9 @@ class Team:
         try:
             own, others = versions(), self.client.run(versions)
         except OSError as error:
-            workers = first_few(f"{address} has {self.had(address)}" for address in self.workers)
-            advice = (
-                f"if it has too little memory for the libraries, which take {LIBRARIES / 1e6:,.0f} MB, give it more"
-            )
-            text = f"a worker did not answer ({first_line(error)})"
-            raise refusal("cluster.no_answer", text, f"{advice}: {workers}", ClusterError) from None
+            text = f"one of {first_few(map(self.described, self.workers))} did not answer ({first_line(error)})"
+            advice = f"give each more than the {LIBRARIES / 1e6:,.0f} MB that the libraries take"
+            raise refusal("cluster.no_answer", text, advice, ClusterError) from None
         if not others or not self.workers:
             text, advice = "the cluster has no workers", "start some, or wait with client.wait_for_workers(1)"
             raise refusal("cluster.no_workers", text, advice, ClusterError)
@@ -158,15 +165,8 @@ class Team:
         return self.submit(function, *arguments, block=at)
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Submit one task per block; lists are spread out, everything else goes to every block."""
-        futures = []
-        for i in range(next(len(a) for a in arguments if isinstance(a, list))):
-            own: list[Any] = []
-            for a in arguments:
-                value = a[i] if isinstance(a, list) else a
-                own += value if isinstance(value, Several) else [value]
-            futures.append(self.submit(function, *own, block=i))
-        return futures
+        """Submit one task per block, as :func:`calls` spreads the arguments."""
+        return [self.submit(function, *call.arguments, block=i) for i, call in enumerate(calls(function, *arguments))]
 
     def exchanged(self, pieces: list[Any]) -> list[Several]:
         """Return for each block the rows of others that its own have as neighbours, for the end of :meth:`map`."""
@@ -215,25 +215,20 @@ class Team:
                 raise self.stuck(workers)
 
     def stuck(self, workers: dict[str, dict[str, Any]]) -> Exception:
-        """Return the error that says which worker keeps a run from going on, what it has and what it needs."""
+        """Return the error of a run that cannot go on: which workers are paused or lost, and what each needs."""
+        paused = [address for address, about in workers.items() if about["status"] == "paused"]
+        lost = [address for address in self.workers if address not in workers]
+        found = {"paused by Dask": paused, "lost, probably for want of memory": lost}
+        told = [f"; {what}: {first_few(map(self.described, which))}" for what, which in found.items() if which]
         needed = (LIBRARIES + self.data / max(1, len(self.workers))) / FILLED / 1e6
         way = f"give each worker about {needed:,.0f} MB, or start fewer of them"
-        idle = f"nothing has run for {self.patience:g} s"
-        for address, about in workers.items():
-            if about["status"] == "paused":
-                used = f"{about['metrics'].get('memory', 0) / 1e6:,.0f} MB of its {self.had(address)}"
-                text = f"{idle}, because Dask has paused worker {address}, which uses {used}"
-                return refusal("cluster.paused", text, way, ClusterError)
-        lost = [f"{address} ({self.had(address)})" for address in self.workers if address not in workers]
-        if lost:
-            text = f"{idle}; workers were lost, probably for want of memory: {first_few(lost)}"
-            return refusal("cluster.workers_lost", text, way, ClusterError)
-        return refusal("cluster.idle", idle, "look at the scheduler's dashboard and start again", ClusterError)
+        text = f"nothing has run for {self.patience:g} s{''.join(told)}"
+        return refusal("cluster.idle", text, way if told else "look at the scheduler's dashboard", ClusterError)
 
-    def had(self, address: str) -> str:
-        """Return the memory of a worker, for messages."""
+    def described(self, address: str) -> str:
+        """Return a worker with its memory, for messages."""
         limit = self.limits.get(address, MUCH)
-        return "memory without a limit" if limit == MUCH else f"{limit / 1e6:,.0f} MB"
+        return address if limit == MUCH else f"{address} ({limit / 1e6:,.0f} MB)"
 
 
 # --- on a worker -----------------------------------------------------------------------------------------------------
@@ -246,12 +241,11 @@ def run_task(call: Call, device: str, threads: int | None, *given: Any) -> Any:
         return result_of(call, backend, given)
 
 
-# Not functions within those above: one that calls itself is a cycle, and would keep what it sees until Python looks for
-# cycles, such as arrays of a block.
-
-
 def prepared(argument: Any, futures: list[Any]) -> Any:
-    """Return an argument with the places of its futures, which are added to the list, instead of these."""
+    """Return an argument with the places of its futures, which are added to the list, instead of these.
+
+    Not a function within another: one that calls itself is a cycle, which would keep arrays of a block alive.
+    """
     from distributed import Future
 
     if isinstance(argument, Call):

@@ -1,13 +1,10 @@
 """Checkpoints: each finished stage of a run is kept on disk, so that a run that was killed can go on.
 
-One ``.npz`` per stage, in a folder that one run has to itself. A file says which job it belongs to (a fingerprint of
-data, options and versions), from which stage it was computed (the digest of that stage's content) and what its own
-content must be (its digest). A stage is taken only if it is whole, belongs to the same job, and was computed from the
-very stage that the run now has; everything else is computed again. Stages are deterministic, so what is computed again
-has the same bits, and sound stages behind a damaged one stay usable. The number of threads is not part of the job: only
-products with tiles depend on it, and the digests tell where it mattered.
-
-Nothing here knows what the stages are.
+One ``.npz`` per stage says which job it belongs to (a fingerprint of data, options and versions), from which stage it
+was computed (the digest of that stage's content) and what its own content must be (its digest). A stage is taken if it
+is whole, of the same job, and computed from the very stage that the run now has; everything else is computed again.
+Stages are deterministic, so sound ones behind a damaged one stay usable. The number of threads is not part of the job:
+only products with tiles depend on it, and the digests tell where it mattered.
 """
 
 from __future__ import annotations
@@ -43,24 +40,12 @@ class Saved(NamedTuple):
 
 
 class Checkpoint:
-    """A folder of finished stages.
+    """A folder of finished stages, which one run has to itself; made if it does not exist.
 
-    Parameters
-    ----------
-    folder : path
-        Local; made if it does not exist.
-    resume : bool
-        Take finished stages from the folder. Without it a folder that holds stages is an error.
-    job : dict
-        Everything that decides the result, as plain values.
-    stages : sequence of str
-        The names of the stages that may be saved, in their order.
-
-    Raises
-    ------
-    ValueError, OSError
-        Before any work: the folder cannot be made or written to, is in use by another run, holds stages that were not
-        asked for, or somebody's file with the name of one.
+    With ``resume`` finished stages are taken from it; without, a folder that holds some is an error. The ``job`` is
+    everything that decides the result, as plain values, and ``stages`` are the names of those that may be saved, in
+    their order. Before any work, ValueError or OSError say that the folder cannot be written to, is in use, holds
+    stages that were not asked for, or somebody's file with the name of one.
     """
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
@@ -72,14 +57,14 @@ class Checkpoint:
         self.job = pack({**job, "format": VERSION})[0]
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
         try:
-            # .tangents.npz and, of a worker of a cluster, .tangents.block00003.npz
-            for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.*npz.*.tmp")):
+            for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
                 leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
-            self.refuse_foreign_files()
-            if resume:
-                self.tell_of_others()
-            else:
+            sound = self.sound_headers()
+            self.own = next((header for header in sound if header["fingerprint"] == self.fingerprint), None)
+            if not resume:
                 self.refuse_what_is_there()
+            elif sound and self.own is None:
+                self.tell_of_other_job(sound[0]["job"])
         except BaseException:
             self.close()
             raise
@@ -99,16 +84,15 @@ class Checkpoint:
         tell(finding, CheckpointWarning)
 
     def results(self) -> dict[str, Any]:
-        """For ``diagnostics``."""
+        """Return what is known at the end, for ``diagnostics``."""
         return {"checkpoint": {"folder": str(self.folder), "resumed": self.resumed, "notes": self.notes}}
 
     def first_state(self) -> dict[str, Any] | None:
-        """What was known of the run at the end of the first stage of this job that is there."""
-        header = self.peek()
-        return header["state"] if header is not None and header["fingerprint"] == self.fingerprint else None
+        """Return what was known of the run at the end of the first stage of this job that is there."""
+        return None if self.own is None else self.own["state"]
 
     def has(self, stage: str, after: str) -> bool:
-        """Whether there is a file for a stage of this job, computed from ``after``; its content may be damaged."""
+        """Return whether there is a file for a stage of this job, computed from ``after``; it may be damaged."""
         if not self.resume or not self.path(stage).exists():
             return False
         try:
@@ -141,7 +125,7 @@ class Checkpoint:
         return digest
 
     def read(self, stage: str, after: str) -> Saved | None:
-        """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is reported."""
+        """Return a stage of this job that is whole and was computed from ``after``, else None; report a damaged one."""
         path = self.path(stage)
         if not self.has(stage, after):
             return None
@@ -156,45 +140,32 @@ class Checkpoint:
             self.note("checkpoint.damaged", f"{path} is damaged; the stage is recomputed")
             return None
 
-    def peek(self) -> dict[str, Any] | None:
-        """The header of the first stage of this job, or else of the first that has one."""
-        first = None
-        for stage in self.stages:
-            with contextlib.suppress(Exception):  # damaged, or not there
-                header = read_header(self.path(stage))
-                if header["format"] == FORMAT and header["fingerprint"] and header["job"].keys() and header["state"]:
-                    if header["fingerprint"] == self.fingerprint:
-                        return header
-                    first = first or header
-        return first
-
-    def refuse_foreign_files(self) -> None:
-        """Never overwrite a sound archive that is not a stage, such as a graph of your own."""
+    def sound_headers(self) -> list[dict[str, Any]]:
+        """Return the headers of stages that can be read; never overwrite an archive of the user's."""
+        sound = []
         for path in map(self.path, self.stages):
             header: Any = None
             with contextlib.suppress(Exception):  # damaged, or not there
                 header = read_header(path)
+                if header["format"] == FORMAT and header["fingerprint"] and header["job"].keys() and header["state"]:
+                    sound.append(header)
             if isinstance(header, dict) and header.get("format") != FORMAT:
                 text = f"{path} is not part of a checkpoint and would be overwritten"
                 raise refusal("checkpoint.foreign_file", text, "choose another folder")
+        return sound
 
     def refuse_what_is_there(self) -> None:
         """Do not overwrite stages unasked: they may have taken days."""
         there = [stage for stage in self.stages if self.path(stage).exists()]
-        if not there:
-            return
-        header = self.peek()
-        whose = "this job" if header and header["fingerprint"] == self.fingerprint else "another job"
-        text = f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)})"
-        way = f"pass {option('resume', True)} to continue from what can be used, delete the folder to start over, or "
-        raise refusal("checkpoint.there", text, f"{way}choose another one")
+        if there:
+            whose = "another job" if self.own is None else "this job"
+            text = f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)})"
+            way = f"pass {option('resume', True)} to continue from what can be used, delete the folder to start over, "
+            raise refusal("checkpoint.there", text, f"{way}or choose another one")
 
-    def tell_of_others(self) -> None:
-        """Warn if the stages there are from another job, and say how it differs."""
-        header = self.peek()
-        if header is None or header["fingerprint"] == self.fingerprint:
-            return
-        other, own = header["job"], self.job
+    def tell_of_other_job(self, other: dict[str, Any]) -> None:
+        """Warn that the stages there are from another job, and say how it differs."""
+        own = self.job
         names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
         told = [
             "different data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
@@ -231,7 +202,7 @@ def made(folder: Any) -> Path:
 
 
 def locked(folder: Path) -> int:
-    """A lock on the folder that ends with the process, however that ends: two runs must not share a folder."""
+    """Return a lock on the folder that ends with the process: two runs must not share a folder."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:

@@ -6,6 +6,8 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ ROWS = 64  # of points that tell whether they are the same; so few come from a d
 
 
 def data_digest(given: Mapping[str, Any]) -> str:
-    """The digest of all inputs that were given: points, a graph, a kernel, or a Laplacian with its eigenvectors."""
+    """Return the digest of all inputs that were given."""
     total = hashlib.sha256()
     for name, value in sorted(given.items()):
         if value is not None:
@@ -33,7 +35,7 @@ def data_digest(given: Mapping[str, Any]) -> str:
 
 
 def points_digest(X: Array) -> str:
-    """The digest of some rows of points (n, D), evenly spaced, whatever their type and device."""
+    """Return the digest of some rows of points (n, D), evenly spaced, whatever their type and device."""
     backend = backend_of(X)
     with backend.active():
         some = backend.to_host(X[backend.asarray(digest_rows(len(X)))])
@@ -41,19 +43,19 @@ def points_digest(X: Array) -> str:
 
 
 def digest_rows(n: int) -> np.ndarray:
-    """Which of n rows are in that digest."""
+    """Return which of n rows are in the digest of points."""
     return spaced_rows(n, ROWS)
 
 
 def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
-    """The same digest from the shape of all points and those rows, to six digits: programs differ in the last ones."""
+    """Return the digest of points from their shape and those rows, to six digits: programs differ in the last ones."""
     mantissa, exponent = np.frexp(some.astype(np.float64))
     rounded = np.ldexp(np.round(mantissa * SIX_DIGITS) / SIX_DIGITS, exponent) + 0.0  # -0.0 is 0.0
     return hashlib.sha256(f"{shape}".encode() + rounded.tobytes()).hexdigest()
 
 
 def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:
-    """The digest of a JSON value and the arrays that belong to it."""
+    """Return the digest of a JSON value and the arrays that belong to it."""
     total = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):
         total.update(f"{name}:".encode())
@@ -62,15 +64,12 @@ def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def add_array(total: Any, array: np.ndarray) -> None:
-    """Type, shape, order in memory and bytes of a host array; a contiguous one is not copied."""
+    """Add type, shape, order in memory and bytes of a host array; a scattered one is copied piece by piece."""
     array = np.asarray(array)
     columns = array.flags.f_contiguous and not array.flags.c_contiguous
     total.update(f"{array.dtype.str}{array.shape}{'F' if columns else 'C'}".encode())
-    array = array.T if columns else array
-    if array.flags.c_contiguous:
-        total.update(array.reshape(-1).view(np.uint8).data)
-        return
-    rows = max(1, PIECE // max(1, array.nbytes // len(array)))
+    array = array.T if columns else np.atleast_1d(array)
+    rows = max(1, PIECE * len(array) // max(1, array.nbytes))
     for first in range(0, len(array), rows):
         total.update(np.ascontiguousarray(array[first : first + rows]).reshape(-1).view(np.uint8).data)
 
@@ -101,15 +100,9 @@ def _add_input(total: Any, name: str, value: Any) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that touched the numbers."""
-    import scipy
-
-    found = {"ies_gpu": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    found["scipy"] = scipy.__version__
-    try:
-        import numba
-
-        found["numba"] = numba.__version__
-    except ImportError:
-        pass
+    """Return the versions of everything that touched the numbers."""
+    found = {"ies_gpu": __version__, "python": platform.python_version()}
+    for name in ("numpy", "scipy", "numba"):
+        with suppress(ImportError):
+            found[name] = import_module(name).__version__
     return found

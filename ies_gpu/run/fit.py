@@ -53,7 +53,7 @@ def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do)
 def untangled(X: Array | None, options: Options, fit: Fit, found: SearchResult, do: Do) -> np.ndarray | None:
     """Return the weights of eigenvectors in the chosen coordinates; None if these stay as they are."""
     laplacian, embedding, tangents = fit
-    if not options.untangle or laplacian.rows is None:  # on a cluster, whose points lie on many machines
+    if not options.untangle:
         return None
     values, rows = laplacian.scale * embedding.eigenvalues, laplacian.rows.order
     return do(untangle, embedding.vectors, values, *tangents, found.subset, X=X, rows=rows)

@@ -42,7 +42,7 @@ class Inputs(NamedTuple):
         return cls({name: value for name, value in values.items() if value is not None})
 
     def in_metric(self, metric: str) -> Inputs:
-        """The same with points whose Euclidean distances are those of the metric, where there are such points."""
+        """Return inputs whose points have the distances of the metric as Euclidean ones, where such points exist."""
         if metric not in SPHERICAL:
             return self
         return Inputs(self.values | {"X": points_in_metric(self.value, metric)}, before=self.value)
@@ -63,7 +63,7 @@ class Inputs(NamedTuple):
         return backend_of(self.values.get("coordinates", self.value))
 
     def n_components(self, otherwise: int) -> int:
-        """The number of eigenvectors that were given, or else the number requested."""
+        """Return the number of eigenvectors that were given, or else the number requested."""
         if "coordinates" not in self.values:
             return otherwise
         coordinates = self.values["coordinates"]

@@ -51,28 +51,18 @@ class Bar:
 
 
 def listener(progress: Progress | bool | None) -> Progress | None:
-    """The function to call: yours, a bar for True, none for False."""
-    if progress is True:
-        return Bar()
-    if progress is None or progress is False:
-        return None
+    """Return the function to call: yours, a bar for True, none for False."""
+    if progress is None or isinstance(progress, bool):
+        return Bar() if progress else None
     if not callable(progress):
         text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
         raise refusal("progress.type", text, kind=TypeError)
     return progress
 
 
-def say(message: str, *, visibly: bool) -> None:
-    """A sentence above the bar, or in the log."""
-    if visibly:
-        tqdm().write(message, file=sys.stderr)
-    else:
-        logger.info(message)
-
-
 @cache
 def tqdm() -> Any:
-    """The bar that suits the place: a widget where a notebook has ipywidgets, text elsewhere."""
+    """Return the bar that suits the place: a widget where a notebook has ipywidgets, text elsewhere."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # text is fine
         from tqdm.auto import tqdm
@@ -81,13 +71,9 @@ def tqdm() -> Any:
 
 
 class Log:
-    """The log of one run.
+    """The log of one run; ``progress`` is True for a bar, or a function of (stage, done, total).
 
-    Parameters
-    ----------
-    progress : callable or bool, optional
-        True shows a bar. A function is called as ``progress(stage, done, total)``; ``total`` is 0 where it is not
-        known. A last call with ``done == total`` ends each stage.
+    The total is 0 where it is not known. A last call with ``done == total`` ends each stage.
     """
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
@@ -121,6 +107,18 @@ class Log:
         report(1, 1)
         logger.info("%s: %.2f s", name, self.seconds[name])
 
+    def say(self, message: str) -> None:
+        """Write a sentence above the bar, or into the log of the process."""
+        if isinstance(self.progress, Bar):
+            tqdm().write(message, file=sys.stderr)
+        else:
+            logger.info(message)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if isinstance(self.progress, Bar):
+            self.progress.close()
+
     def warn(self, finding: Finding) -> None:
         """Warn the caller of ``select_coordinates``, and keep the finding."""
         if finding in self.findings:  # a scan and the run after it come by the same place
@@ -139,10 +137,10 @@ class Log:
     def restore(self, state: list[dict[str, str]]) -> None:
         """Say again what a saved stage had found."""
         for finding in (Finding(**record) for record in state):  # type: ignore[arg-type]
-            if finding.severity != "warning":
-                self.keep([finding])
-            else:
+            if finding.severity == "warning":
                 self.warn(finding)
+            else:
+                self.keep([finding])
 
     def results(self) -> dict[str, Any]:
         """Return findings as records, and warnings as the sentences that were issued, for ``diagnostics``."""
@@ -157,10 +155,7 @@ class Log:
 class HeldLog(Log):
     """The log of a trial that may be discarded: its warnings are held back until the trial is chosen.
 
-    Parameters
-    ----------
-    shown : Log, optional
-        Where progress, seconds and what cannot wait go; by default they are discarded.
+    Progress, seconds and what cannot wait go to ``shown``, or nowhere.
     """
 
     def __init__(self, shown: Log | None = None) -> None:

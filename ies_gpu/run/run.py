@@ -19,7 +19,7 @@ from ..findings import listen, warning
 from ..options import Options
 from .checkpoint import Checkpoint, Saved
 from .fingerprint import data_digest, versions
-from .log import Bar, Log, Progress, say
+from .log import Log, Progress
 
 if TYPE_CHECKING:
     from .inputs import Inputs
@@ -31,16 +31,8 @@ REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"
 class Run:
     """One run on one backend. Called as ``run(step, *args, **kwargs)``, it is the ``do`` of composite steps.
 
-    Parameters
-    ----------
-    options : Options
-    given : Inputs
-    progress : callable or bool, optional
-        Called as ``progress(stage, done, total)``; True shows a bar.
-    saved : sequence of str
-        The names of the files that a checkpoint may have, in their order.
-    log, backend : Log, Backend, optional
-        By default a new log with that progress, and the backend that the options ask for.
+    ``saved`` are the names of the files that a checkpoint may have, in their order. Log and backend are by default a
+    new log with that progress, and the backend that the options ask for.
     """
 
     def __init__(
@@ -71,7 +63,7 @@ class Run:
 
     def __enter__(self) -> Self:
         if longer := self.backend.first_run():
-            say(f"ies_gpu: {longer}", visibly=isinstance(self.log.progress, Bar))
+            self.log.say(f"ies_gpu: {longer}")
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:
@@ -93,8 +85,7 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(self.log.progress, Bar):
-            self.log.progress.close()
+        self.log.close()
         self.open.__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -104,14 +95,12 @@ class Run:
         with listen(IESWarning, self.log.warn):
             if self.checkpoint is None or step.pack is None or step.unpack is None or step.name not in self.saved:
                 return self._computed(step, compute)
-            saved = self._read(step.name, self.after)
-            if saved is not None:
+            if (saved := self._read(step.name, self.after)) is not None:
                 self.after = saved.digest
                 load = partial(self._load, step, compute, saved.digest)
                 return step.unpack(saved.content, load, *args, **kwargs)
             result = self._computed(step, compute)
-            packed = step.pack(result)
-            if packed is not None:
+            if (packed := step.pack(result)) is not None:
                 self.after = self._write(step.name, self.after, packed)
                 self._write_heavy(step, result, self.after)
             return result

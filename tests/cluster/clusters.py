@@ -11,6 +11,7 @@ from ..extras import needed
 from ..real_cupy import plugged_in
 
 distributed = needed("distributed", "dask")
+ANY_PORT = {"dashboard_address": ":0", "scheduler_port": 0}
 SMALL = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "device": "cpu"}
 
 
@@ -51,15 +52,15 @@ def device_of_workers(name):
 
 
 @contextmanager
-def threads(count, **limits):
-    """One worker of this process with so many threads; the limits are told, but Dask does not hold to them."""
+def threads(count, workers=1, **limits):
+    """Workers of this process with so many threads; the limits are told, but Dask does not hold to them."""
     import dask
 
     free = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
     with (
         dask.config.set(free),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=count, processes=False, dashboard_address=":0", scheduler_port=0, **limits
+            n_workers=workers, threads_per_worker=count, processes=False, **ANY_PORT, **limits
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -6,19 +6,13 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 
-from ..extras import needed
-
 
 @pytest.fixture(scope="package")
 def client():
     """Two workers as threads of this process: quick to start."""
-    distributed = needed("distributed", "dask")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", scheduler_port=0
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    from .clusters import threads
+
+    with threads(1, workers=2) as client:
         yield client
 
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ies_gpu import ClusterError, DisconnectedGraphError, select_coordinates, select_each_part
+from ies_gpu import ClusterError, select_coordinates, select_each_part
 from ies_gpu.cli import main
-from tests.said import refused
 
 from ..extras import needed
+from ..said import refused
 from .clusters import SMALL, random_strip
 
 
@@ -21,6 +21,10 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
     for wrong, code in (
         ({"bandwidth": "auto"}, "client.automatic"),
         ({"search": "greedy"}, "client.search"),
+        ({"n_threads": 2}, "client.n_threads"),
+        ({"n_threads": 2, "memory_limit": 1 << 30}, "client.memory_limit"),
+        ({"n_neighbors": 10}, "client.n_neighbors"),
+        ({"bandwidth": "local"}, "client.automatic"),
         ({"checkpoint": tmp_path}, "client.checkpoint"),
         ({"intrinsic_dim": 3}, "subset_size.range"),
     ):
@@ -28,8 +32,11 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
             select_coordinates(X, client=client, **options | wrong)
     with refused("client.type", TypeError):
         select_coordinates(X, client="tcp://127.0.0.1:8786", **options)
-    with refused("X.format"):
-        select_coordinates("points.csv", client=client, **options)
+    with refused("client.each"):
+        select_each_part(X, client=client, **options)
+    for path, code, kind in (("points.csv", "X.format", ValueError), ("no.npy", "X.missing", FileNotFoundError)):
+        with refused(code, kind):
+            select_coordinates(path, client=client, **options)
     with refused("X.not_finite") as told:
         select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
     assert "row 7" in str(told.value)
@@ -88,28 +95,12 @@ def test_of_many_points_a_sample_tells_that_all_are_joined():
         check_sample(X, 10**6, Options(entry="X", **SMALL | {"bandwidth": 50.0}))
 
 
-def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
-    X = np.concatenate([random_strip(300), random_strip(200, seed=1) + [0, 20]])
-    np.save(tmp_path / "points.npy", X)
-    with refused("client.each"):
-        select_each_part(X, client=client, **SMALL)
-    with refused("graph.disconnected", DisconnectedGraphError):
-        select_coordinates(X, client=client, **SMALL)
-    for wrong, code in (
-        ({"n_threads": 2}, "client.n_threads"),
-        ({"n_threads": 2, "memory_limit": 1 << 30}, "client.memory_limit"),
-        ({"n_neighbors": 10}, "client.n_neighbors"),
-        ({"bandwidth": "local"}, "client.automatic"),
-    ):
-        with refused(code):
-            select_coordinates(X, client=client, **SMALL | wrong)
+def test_the_command_line_refuses_in_its_own_words(tmp_path, capsys):
+    np.save(tmp_path / "points.npy", random_strip(300))
     fit = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.4"]
     for wrong, words in (
         (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
-        (
-            ["--workers", "1", "--neighbors", "10"],
-            "--neighbors 10 does not work with a cluster; pass a number for --bandwidth",
-        ),
+        (["--workers", "1", "--neighbors", "10"], "--neighbors 10 does not work with a cluster; pass a number"),
         (["--workers", "1", "--each-part"], "--workers is for one map, and --each-part makes one per part"),
         (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit 1G does not work with a cluster; set it when"),
     ):
@@ -132,19 +123,3 @@ def test_other_versions_on_a_worker_and_no_workers_are_refused():
         with refused(code, ClusterError) as told:
             team.Team(client, "cpu").check_versions()
         assert words in str(told.value)
-
-
-def test_what_dask_gives_up_for_is_said_in_our_words(client):
-    from distributed import CancelledError, KilledWorker
-
-    for error, code in (
-        (CancelledError("graph"), "cluster.scheduler_lost"),
-        (KilledWorker("graph", None, 3), "cluster.workers_died"),
-    ):
-
-        def strike(stage, done, total, error=error):
-            if stage == "graph":
-                raise error
-
-        with refused(code, ClusterError):
-            select_coordinates(random_strip(300), client=client, progress=strike, **SMALL)

@@ -13,11 +13,8 @@ import pytest
 from ies_gpu import select_coordinates
 from ies_gpu.errors import ClusterError
 
-from ..extras import needed
 from ..said import refused
-from .clusters import check_same, distributed
-
-needed("distributed", "dask")
+from .clusters import check_same, distributed, threads
 
 
 def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
@@ -56,13 +53,6 @@ def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
         gc.enable()
 
 
-def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_scheduler(client, monkeypatch):
-    from ies_gpu.cluster.team import Team
-
-    monkeypatch.setattr(client, "scheduler_info", lambda **_: {"workers": {}})  # as for a moment every two seconds
-    assert set(Team(client, "cpu").memory_limits()) == set(client.nthreads())
-
-
 def test_workers_of_this_machine_keep_their_tasks_and_their_memory(monkeypatch):
     from ies_gpu.cluster.client import connected
 
@@ -74,33 +64,25 @@ def test_workers_of_this_machine_keep_their_tasks_and_their_memory(monkeypatch):
         assert "stealing" not in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))
 
 
-def test_a_run_does_not_wait_for_ever_for_a_worker_that_is_paused():
+def test_a_run_does_not_wait_for_ever_for_a_worker_that_is_paused_or_lost():
     """Dask pauses a worker whose libraries alone nearly fill its memory, and says nothing to those who wait."""
     from distributed import Status
 
-    from ies_gpu.cluster import team as module
-
-    from .clusters import threads
+    from ies_gpu.cluster.team import Team, as_it_is
 
     with threads(1, memory_limit="2GB") as client:
-        team = module.Team(client, "cpu", patience=0.5)
+        team = Team(client, "cpu", patience=0.5)
         team.data = 300_000_000
         client.run(lambda dask_worker: setattr(dask_worker, "status", Status.paused))
-        waiting = team.map(module.as_it_is, [1, 2])
-        with refused("cluster.paused", ClusterError) as told:
+        waiting = team.map(as_it_is, [1, 2])
+        with refused("cluster.idle", ClusterError) as told:
             team.gather(waiting)
-        assert team.workers[0] in str(told.value) and "of its 2,000 MB" in str(told.value)
+        assert f"paused by Dask: {team.workers[0]} (2,000 MB)" in str(told.value)
         client.run(lambda dask_worker: setattr(dask_worker, "status", Status.running))
         assert team.gather(waiting) == [1, 2]
-
-
-def test_workers_that_are_lost_are_named_with_what_they_had(client):
-    from ies_gpu.cluster.team import Team
-
-    team = Team(client, "cpu")
-    team.workers, team.limits, team.data = ["tcp://gone:1"], {"tcp://gone:1": 230_000_000}, 10**9
-    told = str(team.stuck({}))
-    assert "tcp://gone:1 (230 MB)" in told and "about 2,333 MB" in told
+        team.workers, team.limits, team.data = ["tcp://gone:1"], {"tcp://gone:1": 230_000_000}, 10**9
+        told = str(team.stuck({}))
+        assert "memory: tcp://gone:1 (230 MB)" in told and "about 2,333 MB" in told
 
 
 @pytest.mark.slow
