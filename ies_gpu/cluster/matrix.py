@@ -63,19 +63,19 @@ def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     count = len(points)
     team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
     how = radius, options.bandwidth, options.storage, options.self_loops
-    kernels = []
+    built = []
     for i, near in enumerate(team.near):
         others = [team.submit(points_near, points[j], boxes[i], radius, block=j) for j in near]
-        kernels.append(team.submit(kernel_rows, points[i], *how, near, *others, block=i))
-    wants = team.map(member, kernels, "wants")
+        built.append(team.submit(kernel_rows, points[i], *how, near, *others, block=i))
+    wants = team.map(member, built, "wants")
     askers = [[i for i in range(count) if j in team.near[i]] for j in range(count)]
 
     def outgoing_of(_: Backend, j: int, *wants: dict[int, Any]) -> dict[int, Any]:
         return {i: want[j] for i, want in zip(askers[j], wants, strict=True)}
 
     team.outgoing = [team.submit(outgoing_of, j, *(wants[i] for i in own), block=j) for j, own in enumerate(askers)]
-    team.wait(kernels)
-    return kernels
+    team.wait(built)
+    return built
 
 
 def kernel_rows(
