@@ -1,0 +1,70 @@
+"""Relations between eigenfunctions of rectangles, which are known exactly."""
+
+import numpy as np
+import pytest
+
+from ies_gpu import diffusion_map, laplacian_of_points
+from ies_gpu.choice.relations import find_relations, relations_text
+
+
+def modes_of(a, m):
+    """The first m pairs (p, q) of ``cos(p pi x / a) cos(q pi y)`` on a rectangle of a by 1, and their eigenvalues."""
+    pairs = [(p, q) for p in range(60) for q in range(12)][1:]
+    pairs.sort(key=lambda pair: (pair[0] / a) ** 2 + pair[1] ** 2)
+    return pairs[:m], np.array([(p / a) ** 2 + q**2 for p, q in pairs[:m]])
+
+
+def functions(X, pairs, a):
+    return np.stack([np.cos(np.pi * p * X[:, 0] / a) * np.cos(np.pi * q * X[:, 1]) for p, q in pairs], axis=1)
+
+
+@pytest.mark.parametrize("a", [1.7, 3.3, 6.21])
+def test_exact_eigenfunctions_of_a_rectangle_have_all_their_relations(rng, a):
+    X = rng.uniform(size=(4000, 2)) * [a, 1]
+    pairs, values = modes_of(a, 14)
+    found = find_relations(functions(X, pairs, a), values)
+    for k, (p, q) in enumerate(pairs):
+        if (p, q) in ((1, 0), (0, 1)):
+            assert k not in found
+        elif p == 0 or q == 0:  # a Chebyshev polynomial of the first one along that side
+            assert found[k] == (pairs.index((min(p, 1), min(q, 1))),)
+        else:
+            assert found[k] == tuple(sorted((pairs.index((p, 0)), pairs.index((0, q)))))
+
+
+@pytest.mark.parametrize(("a", "n"), [(2.2, 1500), (4.43, 1500), (5.26, 3000)])
+def test_computed_eigenvectors_are_given_no_false_relation(rng, a, n):
+    X = rng.uniform(size=(n, 2)) * [a, 1]
+    laplacian = laplacian_of_points(X, bandwidth=2.7 * (a / n) ** 0.5)
+    embedding = diffusion_map(laplacian, n_components=14)
+    pairs, _ = modes_of(a, 40)
+    truth = functions(X, pairs, a)
+    truth = truth / np.linalg.norm(truth, axis=0)
+    Y = embedding.coordinates / np.linalg.norm(embedding.coordinates, axis=0)
+    near = [pairs[k] for k in abs(Y.T @ truth).argmax(axis=1)]
+    clear = (abs(Y.T @ truth) ** 2).max(axis=1) > 0.8
+    found = find_relations(embedding.coordinates, embedding.eigenvalues)
+    named = 0
+    for k, own in found.items():
+        if not clear[k]:
+            continue
+        named += 1
+        (p, q), parts = near[k], [near[i] for i in own]
+        if len(own) == 1:
+            assert (p == 0, q == 0) == (parts[0][0] == 0, parts[0][1] == 0) and 0 in (p, q)
+        else:
+            assert {(p, 0), (0, q)} == set(parts)
+    known = sum(clear[k] and near[k] not in ((1, 0), (0, 1)) for k in range(14))
+    assert named >= 0.5 * known  # mixed factors hide the rest
+
+
+def test_coordinates_of_a_sphere_are_no_products(rng):
+    X = rng.normal(size=(3000, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    second = np.stack([X[:, 0] * X[:, 1], X[:, 1] * X[:, 2]], axis=1)  # of eigenvalue 6, the factors have 2 each
+    assert find_relations(np.concatenate([X, second], axis=1), np.array([2.0, 2.0, 2.0, 6.0, 6.0])) == {}
+
+
+def test_in_words():
+    assert relations_text({1: (0,), 2: (0,), 7: (0, 6)}) == "phi2, phi3 follow phi1; phi8 is about phi1 times phi7"
+    assert relations_text({}) == ""
