@@ -14,7 +14,7 @@ from ..findings import listen
 from .options import chosen_of
 
 if TYPE_CHECKING:
-    from ..datasets.trajectories import Trajectory
+    from ..datasets.molecules import Trajectory
 
 COLUMNS = 50  # principal components of the features
 SAMPLE = 5e7  # numbers that principal components are computed from, and that are in memory at once
@@ -76,7 +76,7 @@ def is_molecule(args: argparse.Namespace) -> bool:
 
 def read_frames(args: argparse.Namespace) -> Frames:
     """Read the frames and reduce the features of their shape to a few columns."""
-    from ..datasets.trajectories import load_molecule
+    from ..datasets.molecules import load_molecule
 
     molecule = load_molecule(args.points, topology=args.topology, atoms=args.atoms)
     if len(molecule) < 2:

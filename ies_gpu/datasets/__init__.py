@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from .molecules import pairwise_distances, planar_angles, torsion, torsion_features
+from .molecules import (
+    Trajectory,
+    load_molecule,
+    pairwise_distances,
+    planar_angles,
+    torsion,
+    torsion_features,
+)
 from .synthetic import Dataset, load, names
-from .trajectories import Trajectory, load_molecule
 
 __all__ = [
     "Dataset",

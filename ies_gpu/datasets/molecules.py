@@ -1,19 +1,27 @@
-"""Features of a molecule's shape, which do not depend on its position and orientation."""
+"""Frames of a molecule, and features of its shape, which do not depend on its position and orientation."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
-from ..errors import brief
+from ..errors import brief, one_line
+from ..files.containers import needs
+from ..files.points import POSITIONS, XYZ, check_readable, read_numbers
+from ..files.writing import check_path
 from ..findings import tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
+NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")  # of atoms, in an .npz
 STRAIGHT = 1e-10  # a sine up to this is rounding error
 BENT = 0.1  # chains that come nearer to a line than this have no torsion worth following
 LEAST = 5  # frames of either hand before we speak of mirror images
@@ -23,6 +31,168 @@ ELEMENTS = {
     "H": (1, 0.31), "B": (5, 0.84), "C": (6, 0.76), "N": (7, 0.71), "O": (8, 0.66), "F": (9, 0.57), "Si": (14, 1.11),
     "P": (15, 1.07), "S": (16, 1.05), "Cl": (17, 1.02), "Se": (34, 1.20), "Br": (35, 1.20), "I": (53, 1.39),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Frames of one molecule.
+
+    Attributes
+    ----------
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions, in the unit of the source, usually Angstrom.
+    z : ndarray of shape (n_atoms,)
+        Atomic numbers, 0 where the source does not know the element.
+    values : dict of {str: ndarray of shape (n_frames, ...)}
+        Whatever else the source gives per frame, such as energies.
+    """
+
+    R: np.ndarray
+    z: np.ndarray
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.R)
+
+    def __repr__(self) -> str:
+        names = f", with {', '.join(self.values)}" if self.values else ""
+        return f"Trajectory({len(self.R):,} frames of {len(self.z)} atoms{names})"
+
+
+def load_molecule(
+    source: Any, *, topology: str | os.PathLike[str] | None = None, atoms: Sequence[int] | None = None
+) -> Trajectory:
+    """Load the frames of a molecule from a file, or take them over from ASE or MDAnalysis.
+
+    Parameters
+    ----------
+    source : str, path-like, list of ase.Atoms, MDAnalysis.Universe or MDAnalysis.AtomGroup
+        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and,
+        if they are known, atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the
+        extra ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis
+        reads, such as ``.xtc`` or ``.dcd``. Frames have the same atoms in the same order.
+    topology : str or path-like, optional
+        The file with the atoms of such a trajectory, such as a ``.pdb``.
+    atoms : sequence of int, optional
+        The atoms to keep, 0-based, such as those of a molecule without its solvent, in the order of the source.
+
+    Returns
+    -------
+    Trajectory
+        Positions, atomic numbers, and whatever else the source gives per frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> water = np.array([[0.0, 0.0, 0.0], [0.96, 0.0, 0.0], [-0.24, 0.93, 0.0]])
+    >>> np.savez("water.npz", R=[water, 1.1 * water], z=[8, 1, 1])
+    >>> datasets.load_molecule("water.npz")
+    Trajectory(2 frames of 3 atoms)
+    """
+    name = "source"
+    if isinstance(source, str | os.PathLike):
+        source, name = _opened(Path(check_path(source)), topology), str(source)
+    if isinstance(source, Trajectory):
+        found = source
+    elif hasattr(source, "atoms") and hasattr(getattr(source, "universe", source), "trajectory"):
+        found, atoms = _from_mdanalysis(source, atoms), None
+    else:
+        found = _from_ase(source, name)
+    if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape:
+        raise ValueError(f"{name}: positions must have shape (frames, atoms, 3), got {found.R.shape}")
+    if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
+        raise ValueError(f"{name}: positions contain NaN or infinite values, the first in frame {good.argmin()}")
+    kept = slice(None) if atoms is None else _checked_atoms(atoms, len(found.z))
+    return Trajectory(found.R[:, kept], found.z[kept], found.values)
+
+
+def _opened(path: Path, topology: str | os.PathLike[str] | None) -> Any:
+    """Return the trajectory in a file, or what ASE or MDAnalysis make of it."""
+    check_readable(path)
+    if topology is not None:
+        check_readable(Path(check_path(topology)))
+    elif path.suffix.lower() == ".npz":
+        return _read_npz(path)
+    elif path.suffix.lower() not in XYZ:
+        raise ValueError(
+            f"{path}: molecules are read from .npz, {' and '.join(XYZ)} files, not from '{path.suffix}'; for a "
+            "trajectory of another kind, give its topology too"
+        )
+    library = "ase" if topology is None else "MDAnalysis"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about fields that we do not use
+            if topology is None:
+                from ase.io import read
+
+                return read(path, index=":", format="extxyz")  # of which plain XYZ is a part
+            from MDAnalysis import Universe
+
+            return Universe(str(topology), str(path), to_guess=("types", "masses", "elements"))
+    except ImportError:
+        raise needs(path, library, "molecules") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # a library may raise what it likes
+        raise ValueError(f"{path} cannot be read by {library}: {one_line(error) or type(error).__name__}") from None
+
+
+def _read_npz(path: Path) -> Trajectory:
+    arrays = read_numbers(path)
+    there = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
+    R = next((arrays.pop(name) for name in POSITIONS if name in arrays), None)
+    if R is None or R.ndim != 3:
+        raise ValueError(
+            f"{path} has no positions (frames, atoms, 3) called {', '.join(POSITIONS)}; its arrays of numbers: {there}"
+        )
+    z = next((arrays.pop(name) for name in NUMBERS if name in arrays), np.zeros(R.shape[1], dtype=int))
+    if z.ndim == 2 and len(z) and (z == z[0]).all():
+        z = z[0]  # some files repeat the atoms for each frame
+    if z.shape != R.shape[1:2]:
+        raise ValueError(f"{path}: {R.shape[1]} atoms need one atomic number each, got shape {z.shape}")
+    return Trajectory(R, z, {name: a for name, a in arrays.items() if a.ndim and len(a) == len(R)})
+
+
+def _from_mdanalysis(source: Any, atoms: Sequence[int] | None) -> Trajectory:
+    """Return all frames of a universe or a group of atoms, which know their elements or not."""
+    group = source.atoms if atoms is None else source.atoms[_checked_atoms(atoms, len(source.atoms))]
+    universe = getattr(source, "universe", source)
+    frames = [np.array(group.positions, dtype=float) for _ in universe.trajectory]  # one buffer for all frames
+    symbols = getattr(group, "elements", [""] * len(group.positions))
+    z = [ELEMENTS.get(str(symbol).capitalize(), (0, 0.0))[0] for symbol in symbols]
+    return Trajectory(np.array(frames), np.array(z))
+
+
+def _from_ase(source: Any, name: str) -> Trajectory:
+    try:
+        frames = [source] if hasattr(source, "get_positions") else list(source)
+        R = [np.array(frame.get_positions(), dtype=float) for frame in frames]
+        z = [np.array(frame.get_atomic_numbers()) for frame in frames]
+    except Exception:  # no frames of ASE; whatever it is may fail as it likes
+        raise TypeError(
+            "source must be the path of a file, a list of ase.Atoms, or an MDAnalysis.Universe or AtomGroup, got "
+            f"{brief(source)}; arrays of positions go to planar_angles and its kind as they are"
+        ) from None
+    if not frames:
+        raise ValueError(f"{name} has no frames")
+    if other := [k for k, numbers in enumerate(z) if not np.array_equal(numbers, z[0])]:
+        raise ValueError(
+            f"{name}: frame {other[0]} has different atoms from frame 0; keep one molecule, atoms in one order"
+        )
+    # energies, and what the comment lines of a file give
+    known = [{**getattr(f, "info", {}), **getattr(getattr(f, "calc", None), "results", {})} for f in frames]
+    shared = [key for key in known[0] if all(np.isscalar(values.get(key)) for values in known)]
+    columns = {str(key): np.array([values[key] for values in known]) for key in shared}
+    return Trajectory(np.array(R), z[0], {key: c for key, c in columns.items() if c.dtype.kind in "buif"})
+
+
+def _checked_atoms(atoms: Sequence[int], count: int) -> list[int]:
+    """Return the numbers of atoms in rising order, or raise if one is not there or comes twice."""
+    numbers = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "numbers such as range(22)")]
+    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= count:
+        raise ValueError(f"atoms must be different numbers between 0 and {count - 1}, got {brief(tuple(numbers))}")
+    return sorted(numbers)
 
 
 @at_home
@@ -51,7 +221,7 @@ def pairwise_distances(R: Array) -> Array:
     _tell_of_mirror_images(R, "distances")
     first, second = (backend.asarray(k) for k in np.triu_indices(R.shape[1], 1))
     norm = backend.xp.linalg.norm
-    return _by_rows(R, len(first), 64.0, lambda R, _: norm(R[:, first] - R[:, second], axis=2), backend)
+    return _by_rows(R, len(first), 64.0, lambda R: norm(R[:, first] - R[:, second], axis=2), backend)
 
 
 @at_home
@@ -87,22 +257,24 @@ def planar_angles(R: Array) -> Array:
     triangles = np.array(list(combinations(range(R.shape[1]), 3)))
     corners = triangles[:, [[0, 1, 2], [1, 2, 0], [2, 0, 1]]].reshape(-1, 3)
     at, left, right = (backend.asarray(k) for k in corners.T)
-    return _by_rows(R, len(corners), 200.0, lambda R, start: _angles(R, at, left, right, backend, start), backend)
-
-
-def _angles(R: Array, at: Array, left: Array, right: Array, backend: Backend, first_frame: int) -> Array:
-    """Return the angles between the directions from some atoms to others."""
     xp, atoms = backend.xp, R.shape[1]
-    ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
-    lengths = xp.linalg.norm(ways, axis=3)
-    lengths[:, xp.arange(atoms), xp.arange(atoms)] = 1.0
-    if bool((lengths == 0).any()):
-        frame, a, b = (int(k[0]) for k in xp.nonzero(lengths == 0))
-        raise ValueError(f"R: atoms {a} and {b} coincide in frame {first_frame + frame}; their angles are undefined")
-    units = xp.ascontiguousarray((ways / lengths[..., None]).reshape(len(R), -1, 3).transpose(2, 0, 1))
-    u, v = units[:, :, at * atoms + left], units[:, :, at * atoms + right]
-    # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
-    return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
+
+    def angles(R: Array) -> Array:
+        ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
+        lengths = xp.linalg.norm(ways, axis=3, keepdims=True)
+        units = ways / xp.where(lengths > 0, lengths, xp.nan)
+        units = xp.ascontiguousarray(units.reshape(len(R), -1, 3).transpose(2, 0, 1))
+        u, v = units[:, :, at * atoms + left], units[:, :, at * atoms + right]
+        # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
+        return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
+
+    found = _by_rows(R, len(corners), 200.0, angles, backend)
+    if (where := _first_undefined(found)) is not None:
+        frame, k = where
+        raise ValueError(
+            f"R: two of the atoms {tuple(corners[k].tolist())} coincide in frame {frame}; their angles are undefined"
+        )
+    return found
 
 
 @at_home
@@ -165,17 +337,18 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     R, backend = _positions(R, least=4)
     named = bonded_chains(R, z) if chains is None else _checked_chains("chains", chains, R.shape[1])
 
-    def features(R: Array, start: int) -> Array:
+    def features(R: Array) -> Array:
         sine, cosine = _twists(R, named, backend)
-        if bool((undefined := backend.xp.isnan(sine)).any()):
-            frame, k = (int(k[0]) for k in backend.xp.nonzero(undefined))
-            raise ValueError(
-                f"R: three atoms of the chain {tuple(named[k].tolist())} are on one line in frame {start + frame}, so "
-                "its torsion is undefined; leave the chain out"
-            )
         return backend.xp.concatenate([cosine, sine], axis=1)
 
-    return _by_rows(R, 2 * len(named), 400.0, features, backend)
+    found = _by_rows(R, 2 * len(named), 400.0, features, backend)
+    if (where := _first_undefined(found)) is not None:
+        chain = tuple(named[where[1] % len(named)].tolist())
+        raise ValueError(
+            f"R: three atoms of the chain {chain} are on one line in frame {where[0]}, so its torsion is undefined; "
+            "leave the chain out"
+        )
+    return found
 
 
 def _twists(R: Array, chains: np.ndarray, backend: Backend) -> Array:
@@ -222,13 +395,8 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
     some, atoms = to_host(R[:: max(1, len(R) // 200)]), R.shape[1]
     if atoms < 4 or len(some) < 2 * LEAST:
         return
-    apart = np.linalg.norm(some[0][:, None] - some[0], axis=2)
-    fours = np.concatenate(
-        [
-            np.argsort(apart, axis=1)[:, :4],  # an atom and those around it
-            np.argsort(np.random.default_rng(0).random((500, atoms)), axis=1)[:, :4],
-        ]
-    )
+    around = np.linalg.norm(some[0][:, None] - some[0], axis=2).argsort(axis=1)[:, :4]
+    fours = np.concatenate([around, np.random.default_rng(0).random((500, atoms)).argsort(axis=1)[:, :4]])
     u, v, w = (some[:, fours[:, k]] - some[:, fours[:, 0]] for k in (1, 2, 3))
     sizes = np.prod([np.linalg.norm(side, axis=2) for side in (u, v, w)], axis=0)
     hands = (np.cross(u, v) * w).sum(axis=2) / np.where(sizes > 0, sizes, 1.0)
@@ -239,14 +407,20 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
         tell(warning("molecule.mirrored", f"{text}lose the sign of torsions", "torsion_features keeps it"))
 
 
-def _by_rows(R: Array, columns: int, bytes_each: float, make: Callable[[Array, int], Array], backend: Backend) -> Array:
-    """Return features (n, columns) of frames; ``make`` gets a block of frames, and the number of the first."""
+def _by_rows(R: Array, columns: int, bytes_each: float, make: Callable[[Array], Array], backend: Backend) -> Array:
+    """Return features (n, columns) of frames, made in blocks that fit into memory."""
     out = backend.xp.empty((len(R), columns))
     with backend.active():
         for block in backend.blocks(len(R), bytes_each * columns, "features"):
             with block as rows:
-                out[rows] = make(R[rows], rows.start)
+                out[rows] = make(R[rows])
     return out
+
+
+def _first_undefined(found: Array) -> tuple[int, int] | None:
+    """Return row and column of the first NaN."""
+    rows, columns = np.nonzero(to_host(found != found))
+    return (int(rows[0]), int(columns[0])) if len(rows) else None
 
 
 def _positions(R: Array, least: int) -> tuple[Any, Backend]:
