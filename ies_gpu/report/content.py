@@ -1,8 +1,9 @@
-"""What the page shows of one result: the answer, sets with their numbers, columns of points, and words."""
+"""What the page shows of a result: the answer, sets with their numbers, columns of points, and words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,13 +16,11 @@ from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
 from ..findings import Answer
-from ..plot.clouds import check_cmap
-from ..plot.colours import Colouring, colourings_of
-from ..plot.panels import on_host
-from ..plot.style import CYCLIC, styled
+from ..plot.colours import Colouring
+from ..plot.figure import on_host, styled
+from ..plot.maps import check_cmap, near
 from ..results.selection import Selection, with_turned
 from ..results.text import ASKED, ON_PAGE, facts, reason_text
-from .packing import packed, packed_coordinate, packed_integers
 
 BYTES = 5_500_000  # of points in a page, before the third that base64 adds is counted
 MOST = 30_000  # points that are shown
@@ -30,6 +29,8 @@ BEST = 20  # of the ranking with volumes in the page, besides those on the path
 CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
+MISSING = 65_535  # stands for a value that is not there
+STEPS = MISSING - 1  # in which columns are stored
 STOPS = 33  # colours that the page is given of a colour map
 BINS = 50  # of a histogram of volumes
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
@@ -38,18 +39,21 @@ WORDS = ("sure", "likely", "doubtful")
 
 
 def content_of(
-    selection: Selection, name: str, rows: np.ndarray, *, points: np.ndarray | None = None,
-    colours: list[Colouring] | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
-    cmap: Any = None, notes: list[str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    selection: Selection,
+    points: np.ndarray | None,
+    colours: list[Colouring],
+    stability: Stability | None,
+    diagnosis: Diagnosis | None,
+    cmap: str | None,
+) -> dict[str, Any]:
     """Return all that the page knows of a result, as values for JSON."""
-    Y, numbers, colours = with_turned(selection)[0], on_host(selection.points), colours or []
+    Y, numbers = with_turned(selection)[0], on_host(selection.points)
     n, m = Y.shape
+    rows = shown_rows(selection, 4 + len(colours) + (0 if points is None else min(COLUMNS, points.shape[1])))
     known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
     verdict, why, answers = answers_of(selection, stability, diagnosis)
     left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
     return {
-        "name": name,
         "subset": selection.subset,
         "verdict": verdict,
         "why": in_symbols(why),
@@ -60,27 +64,26 @@ def content_of(
         "zeta": selection.zeta,
         "turned": selection.rotation is not None,  # the map; volumes are those of the eigenvectors
         "thinned": left_out and left_out + "Scores, regrets and histograms are of all points.",
-        "notes": notes or [],
-        "rows": packed_integers(numbers[rows]),
+        "rows": base64.b64encode(numbers[rows].astype("<u4").tobytes()).decode("ascii"),
         "coordinates": [packed_coordinate(column, rows) for column in Y.T],
         "eigenvalues": on_host(selection.eigenvalues),
         "percentile": selection.diagnostics.get("parameters", {}).get("percentile"),
         "path": _path(selection, rows),
         "ranking": _ranking(selection),
         "volumes": _volumes(selection, rows),
-        "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
+        "columns": [_column(colouring.of(rows), None if cmap is None else ramp_of(cmap)) for colouring in colours],
         # names of points say nothing in colours
         "opened": next((k for k, colouring in enumerate(colours) if not colouring.all_differ), 0),
         "input": None if points is None else _input(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
-        "stability": None if stability is None else _stability(stability),
-        "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),
+        "stability": stability and _stability(stability),
+        "diagnosis": diagnosis and _diagnosis(diagnosis, rows),
     }
 
 
 def answers_of(
-    selection: Selection, stability: Stability | None = None, diagnosis: Diagnosis | None = None
+    selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None
 ) -> tuple[str | None, str, dict[str, Answer]]:
     """Return the verdict, the reason, and the answers behind it, with what was found after the run."""
     answers = {name: selection.judgement[name] for name in ASKED}
@@ -102,11 +105,11 @@ def answers_of(
     return verdict, why, answers | later
 
 
-def shown_rows(selection: Selection, runs: int, columns: int) -> np.ndarray:
+def shown_rows(selection: Selection, columns: int) -> np.ndarray:
     """Return the rows of points to draw: all, or as many as fit, spread evenly over the map."""
     n, m = selection.coordinates.shape
     each = 4 + 2 * (m + len(selection.path) * 2 + BEST + columns)
-    most = min(MOST, int(0.75 * BYTES / each)) // runs
+    most = min(MOST, int(0.75 * BYTES / each))
     if n <= most:
         return np.arange(n)
     # cells of this order hold equally many points: equal steps along it take as many from each
@@ -156,15 +159,12 @@ def _column(colouring: Colouring, ramp: Sequence[str] | None) -> dict[str, Any]:
     return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": packed(values, 0.0, last)}
 
 
-def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
-    """Return the colours for a column of numbers; None for those that the page has."""
-    name = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
-    if name is None:
-        return CYCLIC if colouring.is_angle else None
+def ramp_of(cmap: str) -> list[str]:
+    """Return some colours of one of Matplotlib's maps."""
     with styled():
         from matplotlib.colors import to_hex
 
-        return [to_hex(tint) for tint in check_cmap(name)(np.linspace(0, 1, STOPS))]
+        return [to_hex(tint) for tint in check_cmap(cmap)(np.linspace(0, 1, STOPS))]
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
@@ -213,7 +213,20 @@ def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
     }
 
 
-def colours_for(colors: Any, selection: Selection) -> list[Colouring]:
-    """Return the user's columns, at the points that were used."""
-    found = [] if colors is None else colourings_of(colors, selection, CLASSES)
-    return [colouring for colouring in found if colouring.values is not None]
+def packed(values: np.ndarray, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    """Return a column as 16-bit integers, steps between two values; those beyond are put on the border."""
+    values = np.asarray(values, dtype=float)
+    known = np.isfinite(values)
+    some = values[known] if known.any() else np.zeros(1)
+    low, high = float(some.min()) if low is None else low, float(some.max()) if high is None else high
+    share = (np.where(known, values, low) - low) / ((high - low) or 1.0)
+    steps = np.where(known, np.rint(np.clip(share, 0.0, 1.0) * STEPS), MISSING).astype("<u2")
+    return {"low": low, "high": high, "data": base64.b64encode(steps.tobytes()).decode("ascii")}
+
+
+def packed_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    """Return some rows of a coordinate, with strays, which would spoil the picture, on the border and counted."""
+    inside = near(column[:, None])
+    low, high = float(column[inside].min()), float(column[inside].max())
+    outside = int((~inside[rows]).sum())
+    return {**packed(column[rows], low, high), "outside": outside}

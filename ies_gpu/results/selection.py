@@ -296,8 +296,7 @@ class Selection:
         *,
         points: Array = None,
         colors: Any = None,
-        cmap: Any = None,
-        compare: Selection | None = None,
+        cmap: str | None = None,
         stability: Any = None,
         diagnosis: Any = None,
         title: str | None = None,
@@ -312,11 +311,8 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
-        cmap : str or dict, optional
-            Matplotlib's name of the colour map for columns of numbers, or names by column. By default "viridis", and a
-            cyclic one for angles.
-        compare : Selection, optional
-            Another result, to be shown beside this one.
+        cmap : str, optional
+            Matplotlib's name of the colour map for columns of numbers, by default "viridis"; for angles "twilight".
         stability : Stability, optional
             What :func:`selection_stability` found.
         diagnosis : Diagnosis, optional
@@ -339,8 +335,7 @@ class Selection:
         from ..report.page import write_report
 
         write_report(
-            self, path, points=points, colors=colors, cmap=cmap, compare=compare, stability=stability,
-            diagnosis=diagnosis, title=title,
+            self, path, points=points, colors=colors, cmap=cmap, stability=stability, diagnosis=diagnosis, title=title
         )  # fmt: skip
 
     def explore(self, *, height: int = 900, **more: Any) -> Any:
@@ -365,14 +360,9 @@ class Selection:
         >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
         >>> page = selection.explore(points=strip.X)
         """
-        from ..report.notebook import explored
+        from ..report.page import Page, report_page
 
-        return explored(self, check_integer("height", height, low=100, high=100_000), **more)
-
-    def _repr_html_(self) -> str:
-        from ..report.notebook import selection_card
-
-        return selection_card(self)
+        return Page(report_page(self, **more), check_integer("height", height, low=100, high=100_000))
 
     def __repr__(self) -> str:
         return summary(self)

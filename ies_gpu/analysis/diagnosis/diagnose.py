@@ -160,11 +160,6 @@ class Diagnosis:
         own, every = (f"{100 * share:.2g} %" for share in (self.unexplained, self.unexplained_by_all))
         return (f"The map leaves {own} of the variance of the points unexplained, all coordinates together {every}",)
 
-    def _repr_html_(self) -> str:
-        from ...report.notebook import diagnosis_card
-
-        return diagnosis_card(self)
-
     def __repr__(self) -> str:
         return f"Diagnosis of {self.verdict}"
 

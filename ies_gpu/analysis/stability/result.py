@@ -123,11 +123,6 @@ class Stability:
             )
         return doubts
 
-    def _repr_html_(self) -> str:
-        from ...report.notebook import stability_card
-
-        return stability_card(self)
-
     def __repr__(self) -> str:
         lines = [f"Stability of {names_text(self.subset)}"]
         for what, shares, count in (
