@@ -42,7 +42,7 @@ def add_d4(book: Book, case: Case) -> None:
     book.figure(
         "d4-volumes",
         "D4: volumes under {1, 8}, {1, 10} and their union",
-        volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
+        volumes(case.selection, [one, two, union]),
         label=LABEL,
         note=f"Share of points with a volume below {NEAR_ZERO}: {words}. "
         + ("As in the paper, the union has" if least else "Unlike in the paper, on this sample the union does not have")

@@ -11,8 +11,7 @@ import numpy as np
 
 from ies_gpu import IESWarning, Selection, diagnose
 from ies_gpu.backend.sampling import sample_rows
-from ies_gpu.plot.panels import axis_labels, new_figure, set_label, unit_mean_square
-from ies_gpu.plot.style import styled
+from ies_gpu.plot.figure import axis_labels, new_figure, set_label, styled, unit_mean_square
 from ies_gpu.system import peak_memory
 
 from .book import Book

@@ -9,8 +9,7 @@ import numpy as np
 
 from ies_gpu import backend_of
 from ies_gpu.parameters.dimension import levina_bickel_dimension
-from ies_gpu.plot.panels import new_figure
-from ies_gpu.plot.style import styled
+from ies_gpu.plot.figure import new_figure, styled
 
 from .book import Book
 from .procrustes import procrustes_error

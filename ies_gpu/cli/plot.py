@@ -45,7 +45,7 @@ def check_picture(parser: argparse.ArgumentParser, option: str, path: str | None
     check_ending(parser, option, path, ".png", ".pdf", ".svg")
     if path:
         from ..files.writing import check_output
-        from ..plot.style import styled
+        from ..plot.figure import styled
 
         with styled():  # Matplotlib is there
             check_output(path, os.path.splitext(path)[1].lower())

@@ -6,9 +6,9 @@ Each function returns a ``matplotlib.figure.Figure`` that belongs to no window a
 
 from __future__ import annotations
 
+from .figure import set_label
 from .judgement import diagnosis, stability
 from .maps import embedding, points
-from .panels import set_label
 from .path_and_regret import path, volumes
 
 __all__ = ["diagnosis", "embedding", "path", "points", "set_label", "stability", "volumes"]

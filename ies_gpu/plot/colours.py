@@ -14,11 +14,9 @@ from ..errors import brief
 from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
 from ..validation import LARGEST
-from .panels import on_host
-from .style import COLORS, tint
+from .figure import COLORS, on_host, tint
 
 GREY = "0.75"
-ENDS = 0.02  # of a turn that angles may leave free at both ends
 
 
 @dataclass(frozen=True)
@@ -46,17 +44,6 @@ class Colouring:
             return False
         count = len(self.classes) + max(0, self.joined - 1)
         return count > 1 and count == len(self.values) - self.missing
-
-    @property
-    def is_angle(self) -> bool:
-        """Whether the numbers fill one turn, in radians or degrees, from 0 or from minus half of it."""
-        if self.values is None or self.classes is not None or self.missing == len(self.values):
-            return False
-        low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
-        turns = ((start * whole, whole) for whole in (2 * np.pi, 360.0) for start in (0.0, -0.5))
-        return any(
-            abs(low - start) < ENDS * whole and abs(high - start - whole) < ENDS * whole for start, whole in turns
-        )
 
     def tint(self, code: int) -> str:
         """The colour of a class; what is joined is grey."""

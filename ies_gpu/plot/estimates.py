@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
-from .panels import new_figure, set_label
-from .style import drawing, tint
+from .figure import new_figure, set_label, styled, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +22,7 @@ def logarithmic(axes: Any, values: Any) -> None:
     axes.xaxis.set_minor_formatter(lambda *_: "")
 
 
-@drawing
+@styled()
 def dimension_figure(estimate: Any) -> Figure:
     """Return the spectrum or curve behind a dimension."""
     figure = new_figure(6.4, 4.2)
@@ -53,7 +52,7 @@ def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
     axes.legend(frameon=False)
 
 
-@drawing
+@styled()
 def parameters_figure(found: Any) -> Figure:
     """Return what an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
     basis, d, s = found.basis, found.intrinsic_dim, found.subset_size

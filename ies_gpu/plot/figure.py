@@ -1,16 +1,154 @@
-"""The figures that our pictures are drawn on."""
+"""What all pictures are made of: fonts and colours, figures, panels with points in them, labels."""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
+import numpy as np
+
+from ..backend import to_host
+from ..errors import brief
+from ..validation import check_array, check_integer, check_members, check_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 100,
+}
+# Okabe and Ito's seven, then five that differ from them and from each other for every kind of colour vision
+COLORS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+    "#B45AFF", "#E1004B", "#5A3C00", "#1E2D96", "#A6D854",
+)  # fmt: skip
+ON_DARK = {"#000000": "#BFFFDF", "#5A3C00": "#FFFF00", "#1E2D96": "#00FF9F"}  # those that cannot be seen there
 
 
-class Picture(Figure):
-    """A figure that belongs to no window; a notebook shows it as the last expression of a cell."""
+@contextmanager
+def styled() -> Iterator[None]:
+    """Use our fonts and lines while a figure is built; also a decorator. The ink is that of the user's style."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'ies-gpu[plot]'") from None
+    paper = {} if is_dark() else dict.fromkeys(("figure.facecolor", "axes.facecolor"), "white")
+    with matplotlib.rc_context(STYLE | paper):
+        yield
 
-    def _repr_png_(self) -> bytes:
-        file = io.BytesIO()
-        self.savefig(file, format="png")
-        return file.getvalue()
+
+def is_dark() -> bool:
+    """Return whether the background of pictures is dark."""
+    from matplotlib import rcParams
+    from matplotlib.colors import to_rgba
+
+    red, green, blue, opacity = to_rgba(rcParams["figure.facecolor"])
+    return opacity > 0.5 and 0.3 * red + 0.59 * green + 0.11 * blue < 0.4
+
+
+def ink() -> str:
+    """Return the colour of lines and words in the picture that is being drawn."""
+    from matplotlib import rcParams
+
+    return str(rcParams["text.color"])
+
+
+def tint(number: int) -> str:
+    """Return the colour of a class, or of one of several sets, in the picture that is being drawn."""
+    colour = COLORS[number % len(COLORS)]
+    return ON_DARK.get(colour, colour) if is_dark() else colour
+
+
+def set_label(subset: Iterable[int]) -> str:
+    r"""Write a set of coordinates as the paper does, for Matplotlib.
+
+    Parameters
+    ----------
+    subset : iterable of int
+        0-based numbers.
+
+    Returns
+    -------
+    str
+        Counted from 1, in Matplotlib's notation for formulas.
+
+    Examples
+    --------
+    >>> from ies_gpu import plot
+    >>> print(plot.set_label((0, 6)))
+    $\{\phi_{1},\, \phi_{7}\}$
+    """
+    numbers = [check_integer("subset", k, low=0) for k in check_members("subset", subset, "numbers such as (0, 6)")]
+    return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in numbers) + r"\}$"
+
+
+def axis_labels(numbers: Iterable[int], symbol: str = r"\phi", more: str = "") -> list[str]:
+    """Return names for axes, counted from 1: of coordinates, or of columns of the input by another symbol."""
+    return [f"${symbol}_{{{k + 1}}}${more}" for k in numbers]
+
+
+def as_written(name: str) -> str:
+    """Return a name from the data for Matplotlib, which would take what is between two dollars as a formula."""
+    return name.replace("$", r"\$")
+
+
+def label_axes(axes: Any, labels: Sequence[str]) -> None:
+    """Name two or three axes."""
+    axes.set(**{f"{axis}label": label for axis, label in zip("xyz", labels, strict=False)})
+
+
+def on_host(array: Any, name: str = "values") -> np.ndarray:
+    """Return an array of any device, or what becomes one, as NumPy's."""
+    return np.asarray(to_host(check_array(name, array)))
+
+
+def heading(title: str | None, usual: str = "") -> str:
+    """Return the user's title, or the usual one."""
+    return usual if title is None else check_text("title", title) or usual
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """Raise unless a value is one of our results."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
+
+
+def unit_mean_square(Y: np.ndarray) -> np.ndarray:
+    """Return coordinates (n, s) with mean square 1, whatever their scale in the result."""
+    return Y / np.maximum(np.sqrt((Y * Y).mean(axis=0)), np.finfo(float).tiny)
+
+
+def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:
+    """Return a figure that belongs to no window; ``wspace`` is the room between columns as a share of their width."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    from .picture import Picture
+
+    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
+
+
+def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
+    """Add axes at a place of a grid (rows, columns, number from 1 on), in 2-D or 3-D."""
+    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
+
+
+def mark_size(n: int) -> float:
+    """Return the area of a mark where n are drawn; there may be none."""
+    return float(np.clip(2e4 / max(n, 1), 0.5, 12))
+
+
+def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: str | None = None, **options: Any) -> Any:
+    """Draw points (n, 2) or (n, 3), in one colour or coloured by values."""
+    coloured = {"c": COLORS[0]} if colors is None else {"c": colors, "cmap": cmap}
+    # rasterised: 10,000 marks as vectors make a PDF that no viewer likes
+    marks = {"s": mark_size(len(Y)), "linewidths": 0, "rasterized": True}
+    return axes.scatter(*Y.T, **coloured | marks | options)

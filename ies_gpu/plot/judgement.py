@@ -10,20 +10,21 @@ import numpy as np
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
 from ..validation import check_real_array
-from .panels import (
+from .figure import (
     add_axes,
     axis_labels,
-    check_axes,
     check_kind,
+    ink,
     label_axes,
     mark_size,
     new_figure,
     on_host,
     scatter,
     set_label,
+    styled,
+    tint,
     unit_mean_square,
 )
-from .style import drawing, ink, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,8 +34,8 @@ SETS = 6  # rivals in the picture of a stability
 TINTS = ("#56B4E9", "#0072B2")  # of resamples and of refits
 
 
-@drawing
-def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] | None = None, ax: Any = None) -> Figure:
+@styled()
+def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
     Parameters
@@ -44,10 +45,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
     points : array of shape (n, D), optional
         The data, or its true parameters, for a second panel, which shows the first 3 columns. Without it the second
         panel shows the collapse.
-    labels : tuple of str, optional
-        Names of the columns of ``points``.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw the map into, without the second panel; with ``projection="3d"`` for three coordinates.
 
     Returns
     -------
@@ -65,15 +62,10 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
-    if ax is not None:
-        check_axes(ax, Y.shape[1])
-    figure = new_figure(11, 4.8) if ax is None else ax.figure
-    left = add_axes(figure, (1, 2, 1), Y.shape[1]) if ax is None else ax
+    figure = new_figure(11, 4.8)
+    left = add_axes(figure, (1, 2, 1), Y.shape[1])
     _draw(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
-    if ax is not None:
-        left.legend(frameon=False, markerscale=3)
-        return figure
     if points is None:
         _histogram(figure.add_subplot(1, 2, 2), found)
     else:
@@ -83,7 +75,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
             raise ValueError(f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}")
         data = data[:, :3]
         right = add_axes(figure, (1, 2, 2), data.shape[1])
-        _draw(right, data, labels or axis_labels(range(3), "x"), found)
+        _draw(right, data, axis_labels(range(3), "x"), found)
         of_more = f" (the first 3 of {columns} columns)" if columns > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
@@ -93,16 +85,14 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
     return figure
 
 
-@drawing
-def stability(found: Stability, *, ax: Any = None) -> Figure:
+@styled()
+def stability(found: Stability) -> Figure:
     """Draw how often resamples and subsamples choose each set.
 
     Parameters
     ----------
     found : Stability
         The result of :func:`ies_gpu.selection_stability`.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw into.
 
     Returns
     -------
@@ -117,13 +107,12 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     >>> figure = plot.stability(selection_stability(selection))
     """
     check_kind("found", found, Stability)
-    if ax is not None:
-        check_axes(ax, 2)
     kinds = {"resamples": (found.bootstrap, found.n_bootstrap), "subsamples, refitted": (found.refits, found.n_refits)}
     made = {name: shares for name, (shares, count) in kinds.items() if count}
     highest = {s: max(shares.get(s, 0.0) for shares in made.values()) for shares in made.values() for s in shares}
     sets = sorted({found.subset, *highest}, key=lambda s: (s != found.subset, -highest.get(s, 0.0)))[:SETS]
-    axes: Any = new_figure(7, 1.4 + 0.45 * max(len(sets), 3)).subplots() if ax is None else ax
+    figure = new_figure(7, 1.4 + 0.45 * max(len(sets), 3))
+    axes: Any = figure.subplots()
     places = np.arange(len(sets))
     for number, (name, shares) in enumerate(made.items()):
         widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
@@ -135,7 +124,7 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     axes.set(xlim=(0, 112), xticks=range(0, 101, 25), xlabel="share that chooses the set (%)")
     axes.set_title("Would another sample choose the same set?", fontsize=12)
     axes.legend(frameon=False, loc="lower right")
-    return axes.figure
+    return figure
 
 
 def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:

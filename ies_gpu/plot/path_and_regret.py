@@ -12,8 +12,7 @@ from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..results.selection import check_selection
 from ..validation import check_members
-from .panels import check_axes, heading, new_figure, on_host, set_label
-from .style import COLORS, drawing, ink, tint
+from .figure import COLORS, ink, new_figure, on_host, set_label, styled, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 MAX_BOXES = len(COLORS)  # sets of the path that are shown
 
 
-@drawing
-def path(selection: Selection, *, title: str | None = None, ax: Any = None) -> Figure:
+@styled()
+def path(selection: Selection) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
@@ -34,10 +33,6 @@ def path(selection: Selection, *, title: str | None = None, ax: Any = None) -> F
     ----------
     selection : Selection
         The result of :func:`ies_gpu.select_coordinates`.
-    title : str, optional
-        By default it names the chosen set.
-    ax : pair of matplotlib.axes.Axes, optional
-        Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes; without the title.
 
     Returns
     -------
@@ -51,22 +46,14 @@ def path(selection: Selection, *, title: str | None = None, ax: Any = None) -> F
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot.path(selection)
     """
-    title = heading(title, f"Regularization path: {set_label(check_selection(selection).subset)} is chosen")
-    sets = shown_sets(selection, MAX_BOXES)
-    count = len(selection.path[sets])
-    pair = None if ax is None else check_members("ax", ax, "two axes")
-    if pair is not None and len(pair) != 2:
-        raise ValueError(f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
-    for axes in pair or ():
-        check_axes(axes, 2)
-    figure = new_figure(10.5, 4.6) if pair is None else pair[0].figure
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1)) if pair is None else pair
+    sets = shown_sets(check_selection(selection), MAX_BOXES)
+    figure = new_figure(10.5, 4.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     draw_path(left, selection, sets)
     draw_regrets(right, selection, sets)
-    if pair is not None:
-        return figure
-    more = f" ({count} of {len(selection.path)} sets)" if count < len(selection.path) else ""
-    figure.suptitle(title + more, fontsize=12)
+    count, total = len(selection.path[sets]), len(selection.path)
+    more = f" ({count} of {total} sets)" if count < total else ""
+    figure.suptitle(f"Regularization path: {set_label(selection.subset)} is chosen{more}", fontsize=12)
     return figure
 
 
@@ -133,10 +120,8 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     axes.legend(frameon=False, loc="upper right")
 
 
-@drawing
-def volumes(
-    selection: Selection, subsets: Sequence[Any] | None = None, *, title: str | None = None, ax: Any = None
-) -> Figure:
+@styled()
+def volumes(selection: Selection, subsets: Sequence[Any] | None = None) -> Figure:
     """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
 
     Near 0 the map has lost a dimension there; 1 is best. Other sets than the chosen one need the tangent bases.
@@ -147,10 +132,6 @@ def volumes(
         The result of :func:`ies_gpu.select_coordinates`.
     subsets : sequence of sets, or one set, optional
         0-based numbers or names. By default the chosen set.
-    title : str, optional
-        By default "Volume of the tangent space in the embedding".
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw into.
 
     Returns
     -------
@@ -169,11 +150,9 @@ def volumes(
         subsets = check_members("subsets", subsets, "sets of coordinates")
     if subsets and all(isinstance(member, numbers.Integral | str) for member in subsets):
         subsets = [subsets]  # one set alone
-    title = heading(title, "Volume of the tangent space in the embedding")
-    if ax is not None:
-        check_axes(ax, 2)
     sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
-    axes: Any = new_figure(7, 4.2).subplots() if ax is None else ax
+    figure = new_figure(7, 4.2)
+    axes: Any = figure.subplots()
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
@@ -186,5 +165,5 @@ def volumes(
     axes.set_xlabel(r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)")
     axes.set_ylabel("share of points (%)")
     axes.legend(frameon=False, loc="upper right")
-    axes.set_title(title, fontsize=12)
-    return axes.figure
+    axes.set_title("Volume of the tangent space in the embedding", fontsize=12)
+    return figure
