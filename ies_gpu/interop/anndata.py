@@ -12,8 +12,8 @@ from ..backend.array import Array
 from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
 from ..errors import IESWarning, brief
-from ..findings import Answer, listen, option, refusal
-from ..options import AUTO, LOCAL, is_auto, is_found
+from ..findings import listen, option, refusal
+from ..options import AUTO, LOCAL, is_auto
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
@@ -122,15 +122,13 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     if check_text("key", key) not in adata.uns or f"X_{key}" not in adata.obsm:
         text = f"adata has no map under key={brief(key)}"
         raise refusal("key.missing", text, "call ies_gpu.anndata.select(adata) first")
-    about, rotation = adata.uns[key], adata.uns[key].get("rotation")
-    whole = np.asarray(adata.obsm[f"X_{key}" if rotation is None else f"{key}_eigenvectors"], dtype=float)
-    params = about["params"]
-    use = str(params["use"])
+    about = adata.uns[key]
+    use = str(about["params"]["use"])
     entry, X = entry_of(adata, use)
     if entry != "X":
         text = f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new "
         raise refusal("model.entry", f"{text}cells are not known", "call select with use='X_pca'")
-    if params["bandwidth"] == LOCAL:
+    if about["params"]["bandwidth"] == LOCAL:
         text = f"new cells need one bandwidth for all cells, but this map has {option('bandwidth', 'local')}"
         raise refusal("model.local", text, f"call select with {option('bandwidth', 'fixed')} or a number")
     if use == "X" and list(adata.var_names) != list(new.var_names):
@@ -140,22 +138,26 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
             f"new.obsm has no {use!r}: put the new cells into the same space as adata first, for PCA by "
             "(new.X - mean) @ adata.varm['PCs']; a separate PCA would give different axes"
         )
-    X_new = entry_of(new, use)[1]
-    kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
-    radius, k = params.get("radius"), params.get("n_neighbors")  # a file of anndata has no None
-    rule = KernelRule(
-        float(params["bandwidth"]), None if radius is None else float(radius), bool(params["self_loops"]),
-        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)), None if k is None else int(k),
-    )  # fmt: skip
-    X = check_points(np.asarray(to_host(X), dtype=float)[kept])
-    values, device = np.asarray(about["eigenvalues"]), options.get("device", "auto")
+    model = _model(adata, key, np.asarray(to_host(X), dtype=float), options.get("device", "auto"))
+    _check_unchanged(model, use)
+    new.obsm[f"X_{key}"] = model.transform(entry_of(new, use)[1], **options)
+    new.uns[key] = {name: about[name] for name in ("names", "subset", "params")}
+    return new.obsm[f"X_{key}"]
+
+
+def _model(adata: Any, key: str, X: np.ndarray, device: str) -> Model:
+    """Return the model of the cells that are in the map, from what ``select`` wrote."""
+    about, rotation = adata.uns[key], adata.uns[key].get("rotation")
+    whole = np.asarray(adata.obsm[f"X_{key}" if rotation is None else f"{key}_eigenvectors"], dtype=float)
+    kept, values, subset = np.isfinite(whole).all(axis=1), np.asarray(about["eigenvalues"]), np.asarray(about["subset"])
     if rotation is None:
         values, subset = values[subset], np.arange(len(subset))
-    model = make_model(X, whole[kept], values, rule, subset.tolist(), device=device, rotation=rotation)
-    _check_unchanged(model, use)
-    new.obsm[f"X_{key}"] = model.transform(X_new, **options)
-    new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}
-    return new.obsm[f"X_{key}"]
+    # a file has numbers of NumPy, and no None
+    known = {name: np.asarray(value).item() for name, value in about["params"].items() if name in KernelRule._fields}
+    rule = KernelRule(**{"radius": None} | known)
+    return make_model(
+        check_points(X[kept]), whole[kept], values, rule, subset.tolist(), device=device, rotation=rotation
+    )
 
 
 def _check_unchanged(model: Model, use: str) -> None:
@@ -213,28 +215,18 @@ def _is_distances(adata: Any, use: str) -> bool:
 
 
 def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, Any]) -> Selection:
-    """Choose from a graph or kernel; d and s are found from the points that it was made of."""
-    options = dict(options)
-    if "graph" in given and is_found(options.get("bandwidth", AUTO)):
-        apart = given["graph"].data[given["graph"].data > 0]  # without copies
-        middle = float(np.median(apart)) if len(apart) else 1.0
-        text = f"use={use!r} needs {option('bandwidth')}, the length over which neighbours count"
-        advice = f"the median of these distances is {middle:.3g}, so try {option('bandwidth', middle)} first"
-        raise refusal("bandwidth.missing", text, advice)
-    d, s = (options.pop(name, AUTO) for name in ("intrinsic_dim", "subset_size"))
+    """Choose from a graph or kernel; sizes that are "auto" are found from the points that it was made of."""
+    d, s = (options.get(name, AUTO) for name in ("intrinsic_dim", "subset_size"))
     if not (is_auto(d) or is_auto(s)):
-        return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
+        return select_coordinates(**given, **options)
     points = _points_behind(adata, use)
     if is_auto(d):
         d = estimate_dimension(points).value
         d = d if is_auto(s) else min(d, s)
-    if not is_auto(s):
-        return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
     best, left = None, np.inf
-    for size in range(d, 2 * d + 1):  # as for points: one more as long as it explains more of their variance
-        found = select_coordinates(**given, intrinsic_dim=d, subset_size=size, **options)
-        rows = to_host(found.points)
-        still = unexplained_variance(points[rows], to_host(found.embedding))
+    for size in range(d, 2 * d + 1) if is_auto(s) else [s]:  # one more as long as it explains more of the variance
+        found = select_coordinates(**given, **options | {"intrinsic_dim": d, "subset_size": size})
+        still = unexplained_variance(points[to_host(found.points)], to_host(found.embedding))
         if best is not None and left - still < FALL:
             break
         best, left = found, still
@@ -245,8 +237,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
     """Return the points that neighbours were computed from."""
     key = use.removesuffix("connectivities").removesuffix("distances").removesuffix("_") or "neighbors"
     about = adata.uns.get(key)
-    params = about.get("params", {}) if isinstance(about, dict) else {}
-    space = str(params.get("use_rep") or "X_pca")
+    space = str((about.get("params", {}) if isinstance(about, dict) else {}).get("use_rep") or "X_pca")
     if space not in adata.obsm:
         raise ValueError(
             f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
@@ -256,30 +247,20 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
 
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:
-    """Return what an ``.h5ad`` file can keep of a result: numbers, words and arrays of them."""
-    info = selection.diagnostics
-    low, high = selection.zeta_interval
-    params = {
-        name: value
-        for name, value in info["parameters"].items()
-        if isinstance(value, str | bool | int | float) and value is not None
-    }
+    """Return what an ``.h5ad`` file can keep of a result: numbers, words and arrays of them, but no None."""
+    used = selection.diagnostics["parameters"].items()
+    answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
     return {
         "names": np.array(selection.names, dtype=object),
         "subset": np.array(selection.subset),
         "verdict": selection.verdict,
-        "judgement": {name: answer_of(answer) for name, answer in selection.judgement.items()},
+        "judgement": {
+            name: {key: np.nan if value is None else value for key, value in answer.items()}
+            for name, answer in answers.items()
+        },
         **({} if selection.rotation is None else {"rotation": np.asarray(to_host(selection.rotation))}),
         "zeta": float(selection.zeta),
-        "zeta_interval": np.array([low, np.inf if high is None else high]),
         "eigenvalues": np.asarray(selection.eigenvalues),
-        "mean_degree": float(info["mean_degree"]),
-        "device": info["device"],
         "warnings": np.array([f"{finding.code}: {finding}" for finding in selection.findings], dtype=object),
-        "params": {"use": use, **params},
+        "params": {"use": use} | {name: value for name, value in used if isinstance(value, str | bool | int | float)},
     }
-
-
-def answer_of(answer: Answer) -> dict[str, Any]:
-    """Return an answer as a file keeps it, which knows no None."""
-    return {"level": answer.level, "figure": np.nan if answer.figure is None else answer.figure, "text": answer.text}

@@ -10,7 +10,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, check_non_negative, validate_data
 
 from ..backend import at_home, backend_of, host_view, to_host
 from ..backend.array import Array
@@ -42,7 +42,6 @@ from ..validation import (
 
 Owner = TypeVar("Owner")
 FEWEST = 4  # points: with fewer there is no map with two coordinates
-NEAR = 0.06  # of all pairs are neighbours at the bandwidth that an error proposes
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
 FEW = 100  # below this many points nothing can be estimated from their distances
@@ -112,6 +111,30 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     random_state: Any = 0
     tol: float = 1e-8
     progress: Progress | bool | None = None
+
+    @at_home
+    def fit(self, X: Array, y: Array = None) -> Self:
+        """Compute the map of the points.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            The training points, or a matrix of the pairs; see ``metric``.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        DiffusionMap or IndependentCoordinates
+            The fitted transformer.
+        """
+        entry, X = self._given(X)
+        self._fit(entry, X, self._options(X))
+        return self
+
+    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> None:
+        """Compute the map: ``entry`` names what ``select_coordinates`` gets, ``X`` is what a model keeps."""
+        raise NotImplementedError
 
     @at_home
     def fit_transform(self, X: Array, y: Array = None) -> Array:
@@ -194,15 +217,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             Names such as ``phi1`` and ``phi7``.
         """
         check_is_fitted(self)
-        if input_features is not None:
-            own = getattr(self, "feature_names_in_", None)
-            if own is not None and not np.array_equal(own, np.asarray(input_features, dtype=object)):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(input_features) != self.n_features_in_:
-                raise ValueError(
-                    f"input_features should have length equal to number of features ({self.n_features_in_}), got "
-                    f"{len(input_features)}"
-                )
+        _check_feature_names_in(self, input_features, generate_names=False)
         return np.asarray(self.model_.names, dtype=object)
 
     @property
@@ -262,7 +277,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             return {"kernel": kernel}, kernel
         sparse = backend_of(X).sparse.issparse(X)
         if is_found(self.bandwidth):
-            self._refuse_found(X.data if sparse else X)
+            text = (
+                f"{option('bandwidth')} is required with {option('metric', 'precomputed')}, since 'auto' needs points"
+            )
+            raise refusal("bandwidth.missing", text)
         graph, _ = check_sides(X, radius=self._radius(sparse), name="X")
         return {"graph": graph}, with_diagonal(graph, 0.0) if sparse else X
 
@@ -272,14 +290,6 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             return check_length("radius", self.radius)
         return None if sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
 
-    def _refuse_found(self, distances: Array) -> None:
-        """Raise an error that names a bandwidth to begin with: without points none can be found."""
-        apart = distances[(distances > 0) & (distances < np.inf)]
-        start = float(np.quantile(to_host(apart), NEAR)) / 3 if len(apart) else 1.0
-        text = f"{option('bandwidth')} is required with {option('metric', 'precomputed')}, since 'auto' needs points"
-        advice = f"try {option('bandwidth', float(f'{start:.3g}'))} first, with which {NEAR:.0%} of these distances "
-        raise refusal("bandwidth.missing", text, f"{advice}join neighbours")
-
     def _extend(self, X: Array) -> Array:
         if self._precomputed:  # distances to points that were left out of the map say nothing
             X = (X.tocsr() if hasattr(X, "tocsr") else X)[:, self.points_]
@@ -287,11 +297,13 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
         )
 
-    def _keep(self, X: Array, points: Array, model: Model) -> None:
+    def _keep(
+        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array = None
+    ) -> None:
         """Store the model, and the coordinates of all points: those left out of the graph count as new."""
-        self.model_, self.bandwidth_, self.points_ = model, model.bandwidth, points
-        chosen = model.embedding
-        n = X.shape[0]
+        self.model_ = self._model(X, points, coordinates, subset, bandwidth, rotation)
+        self.bandwidth_, self.points_ = self.model_.bandwidth, points
+        chosen, n = self.model_.embedding, X.shape[0]
         if len(points) < n:
             left_out = np.setdiff1d(np.arange(n), points)
             whole = backend_of(X).xp.empty((n, chosen.shape[1]))
@@ -314,7 +326,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return warning("points.isolated", text)
 
     def _model(
-        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array = None
+        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array
     ) -> Model:
         """Return the model of the points that are in the map."""
         names = None if self._precomputed else getattr(self, "feature_names_in_", None)
@@ -403,24 +415,7 @@ class DiffusionMap(SpectralTransformer):
     (400, 5)
     """
 
-    @at_home
-    def fit(self, X: Array, y: Array = None) -> Self:
-        """Compute the map of the points.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            The training points, or a matrix of the pairs; see ``metric``.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        DiffusionMap
-            The fitted transformer.
-        """
-        entry, X = self._given(X)
-        asked = self._options(X)
+    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> None:
         if is_found(asked["bandwidth"]) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
@@ -431,12 +426,7 @@ class DiffusionMap(SpectralTransformer):
             back = way_back(given, rows)
             coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used), back)
         self.eigenvalues_ = found.eigenvalues
-        self._keep(
-            X,
-            rows.used,
-            self._model(X, rows.used, coordinates, range(run.options.n_components), run.options.bandwidth),
-        )
-        return self
+        self._keep(X, rows.used, coordinates, range(run.options.n_components), run.options.bandwidth)
 
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """Find the bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
@@ -506,24 +496,7 @@ class IndependentCoordinates(SpectralTransformer):
     search: str = "exhaustive"
     untangle: bool = True
 
-    @at_home
-    def fit(self, X: Array, y: Array = None) -> Self:
-        """Choose the coordinates.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            The training points, or a matrix of the pairs; see ``metric``.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        IndependentCoordinates
-            The fitted transformer.
-        """
-        entry, X = self._given(X)
-        asked = self._options(X)
+    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> None:
         if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
             text = (
                 f"{option(missing[0])} is required with {option('metric', self.metric)}, since 'auto' needs the points"
@@ -534,10 +507,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
-        points = to_host(found.points)
-        chosen = found.coordinates, found.subset, used["bandwidth"], found.rotation
-        self._keep(X, points, self._model(X, points, *chosen))
-        return self
+        self._keep(X, to_host(found.points), found.coordinates, found.subset, used["bandwidth"], found.rotation)
 
 
 def few_points_bandwidth(X: Array) -> float:
