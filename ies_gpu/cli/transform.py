@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def check_columns(path: str, wanted: Sequence[str] | None, found: Sequence[str] | None) -> None:
     """Check that the columns are those of the training points in their order, where both files name theirs."""
     from ..files.points import TABULAR
-    from ..results.column_names import check_names
+    from ..results.same_points import check_names
 
     plain = wanted is not None and len(wanted) <= 20 and not any("," in name for name in wanted)
     chosen = plain and shown(path).lower().endswith(TABULAR)

@@ -1,4 +1,4 @@
-"""How a result is put together from the steps of a run, back in the user's order of points."""
+"""Put a result together from the steps of a run, back in the user's order of points."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def way_back(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
 
 
 def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:
-    """What a result holds that is not one row per point, by name, but for ``diagnostics``."""
+    """Return what a result holds that is not one row per point, by name, but for ``diagnostics``."""
     order = ranked(found.subsets, found.scores, eigenvalues, found.zeta)
     losses = found.scores - found.zeta * penalties(found.subsets, eigenvalues)
     return {
@@ -96,10 +96,7 @@ def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | N
 
 
 def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any:
-    """The points that were used, in the user's order and on the user's device, where the run started from points.
-
-    Those of a metric such as "cosine" have unit length, unless they are wanted ``as_given`` by the user.
-    """
+    """Return the points that were used, as the user has them; in the metric of the run, or ``as_given``."""
     X = given.before if as_given and given.before is not None else given.values.get("X")
     if X is None:
         return None
@@ -108,14 +105,10 @@ def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any
 
 
 def presented(
-    given: Inputs,
-    options: Options,
-    laplacian: Laplacian,
-    embedding: Embedding,
-    X: Array | None,
+    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding, X: Array | None,
     returned: Callable[[Array], Array],
-) -> tuple[Array, Array]:
-    """Eigenvectors in the user's order, with the sign and scale they got, and these; given ones stay as they are."""
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return eigenvectors in the user's order, and the sign and scale they got; given ones stay as they are."""
     Y = returned(embedding.vectors)
     if options.entry == "laplacian":
         return Y, given.home.xp.ones(Y.shape[1])
@@ -128,7 +121,7 @@ def presented(
 
 
 def in_units(weights: np.ndarray, subset: tuple[int, ...], units: np.ndarray) -> np.ndarray:
-    """The weights (m, s) for eigenvectors in their units; a turned one has the unit of that chosen, the largest > 0."""
+    """Return the weights (m, s) in the units of the eigenvectors; a turned one has the unit of the chosen."""
     found = weights * np.abs(units[list(subset)]) / units[:, None]
     return found * np.sign(found[np.abs(weights).argmax(axis=0), range(len(subset))])
 
@@ -136,7 +129,7 @@ def in_units(weights: np.ndarray, subset: tuple[int, ...], units: np.ndarray) ->
 def diagnostics_of(
     laplacian: Any, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult
 ) -> dict[str, Any]:
-    """How the result came about, as plain values: what is known of it on one machine and on a cluster."""
+    """Return how the result came about, as plain values: what is known on one machine and on a cluster."""
     return {
         **backend_of(sigma).describe(),
         "residuals": [float(r) for r in embedding.residuals],
@@ -199,7 +192,7 @@ def verdict_of(answers: dict[str, Answer], reasons: list[Finding]) -> dict[str, 
 
 
 def is_symmetric(X: Array) -> bool:
-    """Whether points are more likely a matrix of distances or affinities."""
+    """Return whether points are more likely a matrix of distances or affinities."""
     shape = getattr(X, "shape", None)
     if shape is not None and shape[0] != shape[-1]:  # most points, of which no copy is made then
         return False
@@ -212,12 +205,12 @@ def is_symmetric(X: Array) -> bool:
 
 
 def labels_of(X: Any) -> Any:
-    """The index of a data frame."""
+    """Return the index of a data frame."""
     return getattr(X, "index", None) if hasattr(X, "columns") else None
 
 
 def labelled(selection: Selection, labels: Any) -> Selection:
-    """The result with the labels of its rows, such as the index of a data frame; plain numbering is none."""
+    """Return the result with the labels of its rows, such as the index of a data frame; plain numbering is none."""
     if labels is None:
         return selection
     labels = np.asarray(labels)

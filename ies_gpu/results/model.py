@@ -22,8 +22,7 @@ from ..options import LOCAL
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
-from .column_names import check_names, names_of
-from .same_points import used_points
+from .same_points import check_names, names_of, used_points
 from .selection import Selection, turned
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
@@ -88,6 +87,9 @@ class Model:
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> selection.model(X)
     Model of phi1, phi7 from phi1..phi20 (400 points with 3 columns, bandwidth=1.2, radius=3.6)
+    >>> new = selection.model(X).transform(X[:5] + 0.01)
+    >>> selection.model(X).inverse_transform(new).shape
+    (5, 3)
     """
 
     X: Array
@@ -152,14 +154,6 @@ class Model:
         -------
         ndarray of shape (n_new, len(columns))
             The coordinates of the new points, on the device of ``X_new``.
-
-        Examples
-        --------
-        >>> from ies_gpu import datasets, select_coordinates
-        >>> X = datasets.load("D1", n_samples=400).X
-        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> selection.model(X).transform(X[:5] + 0.01).shape
-        (5, 2)
         """
         check_choice("isolated", isolated, ISOLATED)
         weights = None if columns is not None or self.rotation is None else np.array(to_host(self.rotation))
@@ -197,17 +191,6 @@ class Model:
         -------
         ndarray of shape (n_new, n_features)
             Points, on the device of the model.
-
-        Examples
-        --------
-        >>> from ies_gpu import datasets, select_coordinates
-        >>> X = datasets.load("D1", n_samples=400).X
-        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> model = selection.model(X)
-        >>> model.inverse_transform(selection.embedding[:5]).shape
-        (5, 3)
-        >>> model.inverse_error.unexplained < 0.1
-        True
         """
         X, chosen = self._invertible()
         home, there = backend_of(X), backend_of(Y)
@@ -247,14 +230,14 @@ class Model:
         save(self, path)
 
     def _invertible(self) -> tuple[Any, Any]:
-        """The training points and their chosen coordinates."""
+        """Return the training points and their chosen coordinates."""
         if self.metric in GIVEN:
             text = f"a model with {option('metric', self.metric)} has no points to go back to"
             raise refusal("model.precomputed", text, "fit with points instead")
         return self.X, backend_of(self.X).asarray(self.embedding)
 
     def _checked(self, X_new: Array) -> Array:
-        """New points, or their distances to the training points, of which an infinite one means "far away"."""
+        """Return new points, or their distances to the training points, of which an infinite one means "far away"."""
         if self.metric not in GIVEN:
             way = "select them by name, such as X_new[list(model.feature_names)]"
             check_names(self.feature_names, names_of(X_new), "X_new", way)
@@ -285,37 +268,23 @@ def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None
     """Return the model of a result and the points that it was made from."""
     used = selection.diagnostics.get("parameters", {})
     if used.get("entry") != "X":
-        advice = (
-            f"this one was made from a {used.get('entry', 'graph')}, which gives no distances to new points. Call "
-            "select_coordinates with X"
-        )
-        raise refusal("model.entry", "a model needs a selection made from points", advice)
+        text = f"a model needs a selection made from points, and this one was made from a {used.get('entry', 'graph')}"
+        raise refusal("model.entry", text, "call select_coordinates with X")
     if used["bandwidth"] == LOCAL:
-        text = "a model needs one bandwidth for all points, so that new ones can be added"
-        advice = (
-            f"this map has {option('bandwidth', 'local')}. Call select_coordinates with {option('bandwidth', 'fixed')} "
-            "or a number"
-        )
-        raise refusal("model.local", text, advice)
+        text = f"a model needs one bandwidth for all points, but this map has {option('bandwidth', 'local')}"
+        raise refusal("model.local", text, f"call select_coordinates with {option('bandwidth', 'fixed')} or a number")
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
     rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
     device = "cpu" if selection.diagnostics.get("device", "cpu") == "cpu" else "auto"  # a saved run's GPU may be gone
-    map_of_X = X, selection.coordinates, selection.eigenvalues
-    return make_model(*map_of_X, rule, selection.subset, feature_names, device=device, rotation=selection.rotation)
+    more = {"device": device, "rotation": selection.rotation}
+    return make_model(X, selection.coordinates, selection.eigenvalues, rule, selection.subset, feature_names, **more)
 
 
 def make_model(
-    X: Array,
-    coordinates: Array,
-    eigenvalues: Array,
-    rule: KernelRule,
-    subset: Sequence[int],
-    feature_names: Sequence[str] | None = None,
-    *,
-    device: str = "auto",
-    rotation: Array = None,
-) -> Model:
+    X: Array, coordinates: Array, eigenvalues: Array, rule: KernelRule, subset: Sequence[int],
+    feature_names: Sequence[str] | None = None, *, device: str = "auto", rotation: Array = None,
+) -> Model:  # fmt: skip
     """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs, on a device.
 
     With precomputed distances or affinities, X holds those between the points, and the model does not keep them.
@@ -331,5 +300,5 @@ def make_model(
     with here.active():
         degrees = to_device(kernel_degrees(to_device(X, here), rule), home)
     X = home.xp.empty((X.shape[0], 0)) if rule.metric in GIVEN else X
-    names_and_turn = {"feature_names": names, "rotation": rotation}
-    return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), **names_and_turn, **rule._asdict())
+    rest = {"subset": tuple(subset), "feature_names": names, "rotation": rotation}
+    return Model(X, degrees, coordinates, eigenvalues, **rest, **rule._asdict())

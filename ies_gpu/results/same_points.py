@@ -1,33 +1,31 @@
-"""Whether points are those that a result was made from."""
+"""Whether points, and their rows and columns by name, are those that a result was made from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backend import backend_of, to_host
 from ..backend.array import Array
+from ..errors import first_few
 from ..findings import option, refusal
 from ..run.fingerprint import points_digest
 from .selection import Selection
 
 
 def is_whole(selection: Selection) -> bool:
-    """Whether all points of the input are in the map.
-
-    A graph in one piece leaves no rows out, unless it was a part itself. Nor does a Laplacian, whose pieces are not
-    counted.
-    """
+    """Return whether all points of the input are in the map; a given Laplacian leaves none out."""
     about = selection.diagnostics
     in_pieces = (about.get("graph_components") or 1) > 1 or "part" in about
     return not in_pieces and int(selection.points[-1]) < len(selection.points)
 
 
 def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
-    """The rows with the names of the map's points, among rows with these labels; None if positions must do.
+    """Return the rows with the names of the map's points, among rows with these labels.
 
-    They must if the result has no names, if names or labels occur twice, or if the labels are different ones.
+    None if positions must do: the result has no names, names or labels occur twice, or the labels are different ones.
     """
     if selection.index is None:
         return None
@@ -41,33 +39,51 @@ def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
 
 
 def as_words(labels: Any) -> list[str]:
-    """Names of rows as a result holds them: bytes and objects as words."""
+    """Return names of rows as a result holds them: bytes and objects as words."""
     return [label.decode() if isinstance(label, bytes) else str(label) for label in np.asarray(labels)]
 
 
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
-    """The rows of an array X (n, D) that are in the map; an error if X is not what the result was made from.
+    """Return the rows of an array X (n, D) that are in the map; raise if X is not what the result was made from.
 
     A result knows its points by a digest of some rows. Where there is none, as in an older file, only the number of
     rows is checked.
     """
-    rows = to_host(selection.points)
-    whole = is_whole(selection)
+    rows, whole = to_host(selection.points), is_whole(selection)
+    must = f"{option(name)} must be the points that the selection was made from"
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
         wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")
-        text = f"{option(name)} must be the points that the selection was made from, {wanted}, got {len(X):,} rows"
-        raise refusal(f"{name}.rows", text)
+        raise refusal(f"{name}.rows", f"{must}, {wanted}, got {len(X):,} rows")
     used = X if len(rows) == len(X) else X[backend_of(X).asarray(rows)]
-    known = selection.diagnostics.get("points_digest")
-    if known is not None and points_digest(used) != known:
-        width = selection.diagnostics.get("n_features")
-        if width is not None and width != X.shape[1]:
-            text = (
-                f"{option(name)} must be the points that the selection was made from, with {width} column"
-                f"{'s' * (width != 1)}, got {X.shape[1]}"
-            )
-            raise refusal(f"{name}.columns", text, "pass the columns of the run")
-        text = f"{option(name)} must be the points that the selection was made from, in the same order"
-        advice = f"these are different points ({len(X):,} rows of {X.shape[1]} columns)"
-        raise refusal(f"{name}.other_points", text, advice)
-    return used
+    known, width = (selection.diagnostics.get(key) for key in ("points_digest", "n_features"))
+    if known is None or points_digest(used) == known:
+        return used
+    if width is not None and width != X.shape[1]:
+        text = f"{must}, with {width} column{'s' * (width != 1)}, got {X.shape[1]}"
+        raise refusal(f"{name}.columns", text, "pass the columns of the run")
+    advice = f"these are different points ({len(X):,} rows of {X.shape[1]} columns)"
+    raise refusal(f"{name}.other_points", f"{must}, in the same order", advice)
+
+
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns; None for arrays, and where a name is no text."""
+    try:
+        names = tuple(getattr(X, "columns", ()))
+    except TypeError:  # no list of names at all
+        return None
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what: str, way: str) -> None:
+    """Raise if both have names that differ or come in another order; ``way`` says how to go on."""
+    if wanted is None or found is None or tuple(found) == tuple(wanted):
+        return
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        why = f"has no column{'s' * (len(missing) > 1)} {first_few(missing, 8)}, which the training points have"
+        way = "rename its columns if they are the same"
+    elif len(found) != len(wanted):
+        why = f"has {len(found)} columns, but the training points have {len(wanted)}: {first_few(wanted, 8)}"
+    else:
+        why = f"has its columns in another order than the training points, {first_few(wanted, 8)}"
+    raise refusal("columns.names", f"{what} {why}", way)

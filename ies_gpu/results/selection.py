@@ -18,7 +18,7 @@ from ..choice.regularization import Segment
 from ..errors import brief
 from ..findings import Answer, Finding, findings_in, judgement_in, option, refusal
 from ..validation import check_flag, check_integer
-from .text import as_frame, as_plain, summary
+from .text import as_plain, summary
 
 if TYPE_CHECKING:
     from .model import Model
@@ -153,20 +153,16 @@ class Selection:
 
     @property
     def verdict(self) -> str | None:
-        """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in files of versions that did not ask.
-
-        :attr:`judgement` has the answer to each question, :attr:`findings` the reasons.
-        """
+        """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in files that are older than it."""
         return self.diagnostics.get("verdict") or (self.diagnostics.get("automatic") or {}).get("verdict")
 
     @property
     def judgement(self) -> dict[str, Answer]:
-        """The answers behind the verdict, by question.
+        """The answers behind the verdict, by question: each has a ``level``, a ``figure`` and a ``text``.
 
         "rank": whether the map keeps every local direction. "shape": whether it is free of knots, crossings and
         overlaps. "stable": whether another sample would choose this set, up to twins. "needed", which stands beside the
-        verdict: whether the leading coordinates are not as good. Each has a ``level`` ("good", "fair", "bad" or
-        "unchecked"), a ``figure`` and a ``text``.
+        verdict: whether the leading coordinates are not as good. Levels are "good", "fair", "bad" and "unchecked".
         """
         return judgement_in(self.diagnostics)
 
@@ -199,8 +195,8 @@ class Selection:
             If the tangent bases were not kept, or the set is too small.
         """
         bases = bases_of(self)
-        _, m, d = bases.shape
-        sets = np.array([sorted(coordinate_numbers(subset, m))], dtype=np.int32)
+        d = bases.shape[2]
+        sets = np.array([sorted(coordinate_numbers(subset, bases.shape[1]))], dtype=np.int32)
         if sets.shape[1] < d:
             text = f"subset must have at least {option('intrinsic_dim', d)} members, got {tuple(subset)}"
             raise refusal("subset.size", text)
@@ -246,14 +242,6 @@ class Selection:
         ------
         ValueError
             If the result was not made from points, or from other points.
-
-        Examples
-        --------
-        >>> from ies_gpu import datasets, select_coordinates
-        >>> X = datasets.load("D1", n_samples=400).X
-        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> selection.model(X).transform(X[:5] + 0.01).shape
-        (5, 2)
         """
         from .model import model_of
 
@@ -278,7 +266,14 @@ class Selection:
         ImportError
             If pandas is not installed.
         """
-        return as_frame(self, check_flag("every", every))
+        check_flag("every", every)
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_pandas needs pandas: pip install pandas") from None
+        Y, subset = (self.coordinates, range(self.coordinates.shape[1])) if every else (self.embedding, self.subset)
+        index = pandas.Index(to_host(self.points), name="point") if self.index is None else self.index
+        return pandas.DataFrame(to_host(Y), index=index, columns=list(coordinate_names(subset)))
 
     def to_json(self) -> str:
         """Return the result without its per-point arrays as JSON.
@@ -324,13 +319,6 @@ class Selection:
         ------
         ValueError
             If the path does not end in ``.html``, or the points or colours are of other points.
-
-        Examples
-        --------
-        >>> from ies_gpu import datasets, select_coordinates
-        >>> strip = datasets.load("D1", n_samples=400)
-        >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> selection.to_html("report.html", points=strip.X, colors=strip.colors)
         """
         from ..report.page import write_report
 
@@ -352,13 +340,6 @@ class Selection:
         -------
         Page
             What the notebook displays.
-
-        Examples
-        --------
-        >>> from ies_gpu import datasets, select_coordinates
-        >>> strip = datasets.load("D1", n_samples=400)
-        >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> page = selection.explore(points=strip.X)
         """
         from ..report.page import Page, report_page
 
@@ -369,12 +350,12 @@ class Selection:
 
 
 def turned(coordinates: Array, subset: Sequence[int], rotation: Array) -> Array:
-    """The chosen coordinates, or their combinations where they are turned."""
+    """Return the chosen coordinates, or their combinations where they are turned."""
     return coordinates[:, list(subset)] if rotation is None else coordinates @ rotation
 
 
 def with_turned(selection: Selection, *, bases: bool = False) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Coordinates, eigenvalues and, if asked for, tangent bases on the host; the chosen ones are the turned ones."""
+    """Return coordinates, eigenvalues and, if asked for, tangent bases on the host, the chosen ones turned."""
     Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
     U = to_host(bases_of(selection)) if bases else None
     if selection.rotation is None:
@@ -384,14 +365,13 @@ def with_turned(selection: Selection, *, bases: bool = False) -> tuple[np.ndarra
     Y, values, old = Y.copy(), values.copy(), values
     Y[:, S], values[S] = to_host(selection.embedding), (weights * weights).T @ old
     if U is not None:
-        turned_bases = np.matmul(weights.T, U)
-        U = U.copy()
-        U[:, S] = turned_bases
+        U, old = U.copy(), U
+        U[:, S] = np.matmul(weights.T, old)
     return Y, values, U
 
 
 def bases_of(selection: Selection) -> Array:
-    """The tangent bases of a result, or an error where they were not kept."""
+    """Return the tangent bases of a result, or raise where they were not kept."""
     if selection.bases is None:
         text = "the tangent bases were not kept"
         raise refusal("bases.not_kept", text, f"run select_coordinates with {option('keep_bases', True)}")
@@ -399,7 +379,7 @@ def bases_of(selection: Selection) -> Array:
 
 
 def check_selection(selection: Any) -> Selection:
-    """A result of ours."""
+    """Return a result of ours, or raise if it is something else."""
     if not isinstance(selection, Selection):
         text = f"selection must be what select_coordinates returns, got {brief(selection)}"
         raise refusal("selection.type", text, kind=TypeError)

@@ -163,18 +163,6 @@ def in_input_rows(selection: Any, n: int, *, every: bool = False) -> np.ndarray:
     return whole
 
 
-def as_frame(selection: Any, every: bool) -> Any:
-    """Return the coordinates as a ``pandas.DataFrame``, rows named as in the input, or by their numbers there."""
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("to_pandas needs pandas: pip install pandas") from None
-    Y = selection.coordinates if every else selection.embedding
-    names = coordinate_names(range(Y.shape[1])) if every else selection.names
-    index = pandas.Index(to_host(selection.points), name="point") if selection.index is None else selection.index
-    return pandas.DataFrame(to_host(Y), index=index, columns=list(names))
-
-
 def automatic_line(report: dict[str, Any]) -> str:
     """Return what an automatic run found, for people."""
     chosen = report["chosen"].items()
