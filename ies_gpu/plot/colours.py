@@ -29,7 +29,7 @@ class Colouring:
     joined: int = 0  # classes that the last one stands for, where there were too many
 
     def of(self, rows: np.ndarray) -> Colouring:
-        """The same for some of the points."""
+        """Return the same for some of the points."""
         return replace(self, values=None if self.values is None else self.values[rows])
 
     @property
@@ -37,16 +37,8 @@ class Colouring:
         """How many points have no value."""
         return 0 if self.values is None else int(np.isnan(self.values).sum())
 
-    @property
-    def all_differ(self) -> bool:
-        """Whether every point has a class of its own, as names of points do."""
-        if self.values is None or self.classes is None:
-            return False
-        count = len(self.classes) + max(0, self.joined - 1)
-        return count > 1 and count == len(self.values) - self.missing
-
     def tint(self, code: int) -> str:
-        """The colour of a class; what is joined is grey."""
+        """Return the colour of a class; what is joined is grey."""
         return GREY if self.joined and code == len(self.classes or ()) - 1 else tint(code)
 
 
@@ -67,7 +59,7 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = 
 
 
 def colourings_of(colors: Any, selection: Selection, most: int = len(COLORS)) -> list[Colouring]:
-    """Those of the points in a map; where some of the input were left out, values for all of it are taken too.
+    """Return the colourings of the points in a map; where some were left out, values for all of the input do too.
 
     A Series or frame with the names of the points in another order is put into theirs.
     """
@@ -79,7 +71,7 @@ def colourings_of(colors: Any, selection: Selection, most: int = len(COLORS)) ->
 
 
 def _in_order(values: Any, selection: Selection) -> Any:
-    """What pandas names the rows of, in the order of the points; anything else as it is."""
+    """Return what pandas names the rows of in the order of the points, and anything else as it is."""
     of_pandas = any(kind.__module__.partition(".")[0] == "pandas" for kind in type(values).__mro__)
     rows = rows_by_name(selection, values.index) if of_pandas and hasattr(values, "iloc") else None
     return values if rows is None else values.iloc[rows]
@@ -99,14 +91,12 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None, most: in
     if classes is None and np.isnan(found).all():
         classes = ()  # a bar would have no ends; a legend says that all are missing
     if classes is None and max(abs(np.nanmin(found)), abs(np.nanmax(found))) > LARGEST:
-        raise ValueError(
-            f"{what} has values beyond {LARGEST:.0e}, for which no scale can be drawn; divide by a constant"
-        )
+        raise ValueError(f"{what} has values beyond {LARGEST:.0e}, too large for a scale; divide by a constant")
     return Colouring(label, found, classes, joined)
 
 
 def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, tuple[str, ...] | None, int]:
-    """Values as floats and, where they are classes, the names of these, and how many the last one stands for."""
+    """Return values as floats and, of classes, their names and how many the last one stands for."""
     array = getattr(values, "array", values)  # of a pandas.Series
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
         codes = np.asarray(array.codes, dtype=float)
@@ -137,24 +127,22 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
 
 
 def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]]]:
-    """The order a person expects: numbers by size, then words, and digits in words by size too ("c2" before "c10")."""
+    """Return a key that sorts numbers by size, before words, and digits in words by size too ("c2" before "c10")."""
     try:
         return False, float(word), []
-    except ValueError:
-        # of two numbers without leading zeros the longer is larger: Python converts no more than 4,300 digits
-        parts = ((text, whole, whole.lstrip("0")) for text, whole in re.findall(r"([^0-9]*)([0-9]*)", word))
-        return True, 0.0, [(text, len(digits) if whole else -1, digits) for text, whole, digits in parts]
+    except ValueError:  # of two numbers without leading zeros the longer is larger; Python converts few digits
+        parts = re.findall(r"([^0-9]*)0*([0-9]*)", word)
+        return True, 0.0, [(text, len(digits), digits) for text, digits in parts]
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas puts in their place."""
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+    """Return whether a value is None, NaN, or what pandas puts in their place."""
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(value, float) and value != value)
 
 
 def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Python objects as integers, floats or words."""
+    """Return Python objects as integers, floats or words."""
     members = list(array[known])
     if all(isinstance(value, numbers.Integral) for value in members):
         kind: type = bool if members and all(isinstance(value, bool | np.bool_) for value in members) else int
@@ -166,7 +154,7 @@ def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, tuple[str, ...], int]:
-    """Classes that have members; of too many the largest, and the rest together."""
+    """Return the classes that have members; of too many the largest, and the rest together."""
     known = ~np.isnan(codes)
     counts = np.bincount(codes[known].astype(int), minlength=len(names))
     kept = np.flatnonzero(counts)

@@ -97,12 +97,10 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     ----------
     X : array or pandas.DataFrame of shape (n, D)
         Points. The columns of a frame name the axes.
-    colors : array, pandas.Series, pandas.DataFrame, dict or str, optional
-        As in :func:`ies_gpu.plot.embedding`, or the name of a column of the frame ``X``.
+    colors, cmap, ax : optional
+        As in :func:`ies_gpu.plot.embedding`.
     title : str, optional
         None by default, or which columns are drawn.
-    cmap, ax : optional
-        As in :func:`ies_gpu.plot.embedding`.
 
     Returns
     -------
@@ -116,11 +114,6 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     >>> figure = plot.points(strip.X, colors=strip.colors)
     """
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    if isinstance(colors, str):
-        if names is None or colors not in names:
-            has = "has no names" if names is None else f"has {', '.join(names)}"
-            raise ValueError(f"colors={brief(colors)} must name a column of X, which {has}")
-        colors = {colors: X[colors]}
     title, X = heading(title), on_host(X, "X")
     if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
         raise ValueError(f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
@@ -137,7 +130,7 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
 
 
 def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
-    """The columns to draw and their labels; a single one is drawn against another."""
+    """Return the columns to draw and their labels; a single one is drawn against another."""
     if len(chosen) > 1:
         return Y[:, list(chosen)], axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
     others = [k for k in range(Y.shape[1]) if k not in chosen][:1]
@@ -194,7 +187,7 @@ def check_cmap(name: Any) -> Any:
 
 
 def near(Y: np.ndarray) -> np.ndarray:
-    """Which points are no strays, so far out that they alone would set the axes."""
+    """Return which points are no strays, so far out that they alone would set the axes."""
     inside = np.isfinite(Y).all(axis=1)
     for column in Y.T:
         low, high = np.percentile(column[np.isfinite(column)], (25, 75))
@@ -207,13 +200,13 @@ def near(Y: np.ndarray) -> np.ndarray:
 
 
 def outside_text(inside: np.ndarray) -> str:
-    """How many points are not drawn; empty if all are."""
+    """Return how many points are not drawn, in words; empty if all are."""
     count = int((~inside).sum())
     return f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside" if count else ""
 
 
 def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None, share: float = 1.0) -> Any:
-    """Points (n, 2) or (n, 3); returns what a colour bar needs, or None where there is no need of one."""
+    """Draw points (n, 2) or (n, 3); return what a colour bar needs, or None where there is no need of one."""
     options: dict[str, Any] = {"s": share * mark_size(len(Y))}
     values = colouring.values
     known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
@@ -228,7 +221,7 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None,
 
 
 def legend_of(colouring: Colouring) -> dict[str, Any]:
-    """Handles and layout of the legend of classes."""
+    """Return handles and layout of the legend of classes."""
     from matplotlib.lines import Line2D
 
     names = [as_written(name) for name in colouring.classes or ()]
@@ -249,7 +242,7 @@ def add_bar(figure: Any, drawn: Any, colouring: Colouring, **place: Any) -> None
 
 
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
-    """A colour bar or a legend to the right of axes."""
+    """Add a colour bar or a legend to the right of axes."""
     space = axes.name == "3d"
     roomy = axes.figure.get_layout_engine() is not None  # a figure without one makes no room beside its axes
     if colouring.classes is not None:
@@ -265,7 +258,7 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
 def draw_panel(
     axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None, *, wide: bool = False
 ) -> None:
-    """Points with named axes and their key; strays are counted, not drawn."""
+    """Draw points with named axes and their key; strays are counted, not drawn."""
     inside = near(Y)
     drawn = draw_cloud(axes, Y[inside], colouring.of(inside), cmap)
     label_axes(axes, labels)
@@ -277,7 +270,7 @@ def draw_panel(
 def panels(
     Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None, *, to_scale: bool = False
 ) -> Figure:
-    """One panel per way to colour the points: side by side, up to three, or one above the other when they are wide."""
+    """Draw one panel per way to colour the points: up to three side by side, wide ones below each other."""
     count, spread = len(colours), np.ptp(Y[near(Y)], axis=0)
     wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]
     columns = 1 if wide else count if count < 4 else 2 if count == 4 else 3
@@ -300,7 +293,7 @@ def panels(
 
 
 def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None) -> Figure:
-    """All pairs of columns as a triangle of panels with common axes, one triangle per way to colour the points."""
+    """Draw all pairs of columns as a triangle of panels with common axes, one triangle per way to colour the points."""
     inside, steps, columns = near(Y), Y.shape[1] - 1, min(2, len(colours))
     side, rows = float(np.clip(7.5 / steps, 1.3, 2.2)) * steps + 0.8, -(-len(colours) // columns)
     figure = new_figure(side * columns, side * rows + 0.3)

@@ -58,14 +58,14 @@ def path(selection: Selection) -> Figure:
 
 
 def shown_sets(selection: Selection, most: int) -> slice:
-    """A long path is cut so that the chosen set stays in sight."""
+    """Return which sets of the path to show, with the chosen one among them."""
     chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
     first = max(0, chosen + 2 - most)
     return slice(first, first + most)
 
 
 def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
-    """The loss of each set that is shown as a line over zeta, and the chosen interval."""
+    """Draw the loss of each set that is shown as a line over zeta, and the chosen interval."""
     segments = selection.path[shown]
     breaks = [segment.low for segment in segments if segment.low > 0]
     end = min(max([1.6 * value for value in breaks] + [1.3 * selection.zeta]) or 1.0, segments[0].high)
@@ -92,7 +92,7 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
 
 
 def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
-    """A box plot of the regret per set that is shown, with the percentile that decides."""
+    """Draw a box plot of the regret per set that is shown, with the percentile that decides."""
     regrets, percentiles = on_host(selection.regrets)[:, shown], on_host(selection.regret_percentiles)[shown]
     spots = np.arange(1, len(percentiles) + 1)
     boxes = axes.boxplot(

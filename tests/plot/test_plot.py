@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
+from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from ies_gpu import datasets, diagnose, plot, select_coordinates
+from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.analysis.stability.result import Stability
 from ies_gpu.choice.regularization import Segment
+from ies_gpu.plot.maps import near
 
 from .pictures import drawn
+
+N = 1500
+WORDS = np.array(["CD8+/CD45RA+ Naive Cytotoxic", "T", "B"])[np.arange(N) % 3]
 
 
 @pytest.fixture(scope="module")
 def data():
-    return datasets.load("D1", n_samples=1500)
+    return datasets.load("D1", n_samples=N)
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +38,9 @@ def selection(data):
 def panels(figure):
     """The axes that are no colour bars."""
     return [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_xlabel()]
+
+
+# --- maps ------------------------------------------------------------------------------------------------------------
 
 
 def test_embedding_shows_the_chosen_coordinates(selection, data):
@@ -48,44 +57,110 @@ def test_embedding_shows_the_chosen_coordinates(selection, data):
     assert [axes.child_axes[0].get_ylabel() for axes in shown] == list(data.colors)  # the colour bars
 
 
-@pytest.mark.parametrize(("subset", "count"), [((0, 1), 1), ((0, 3, 5), 1), ((0, 1, 2, 3), 6), ((0, 1, 2, 3, 4), 10)])
+@pytest.mark.parametrize(("subset", "count"), [((0, 1), 1), (("phi1", "phi4", 5), 1), ((0, 1, 2, 3), 6)])
 def test_any_set_can_be_drawn(selection, subset, count):
     figure = drawn(plot.embedding(selection, subset, colors=selection.log_volumes))
     clouds = [axes for axes in figure.axes if axes.collections and axes.get_label() != "<colorbar>"]
     assert len(clouds) == count
     assert clouds[0].name == ("3d" if len(subset) == 3 else "rectilinear")
-    assert all(f"phi_{{{k + 1}}}" in figure.get_suptitle() for k in subset)
+    numbers = [int(k[3:]) if isinstance(k, str) else k + 1 for k in subset]
+    assert all(f"phi_{{{k}}}" in figure.get_suptitle() for k in numbers)
+
+
+def test_a_set_of_one_is_drawn_as_a_curve(selection):
+    axes = drawn(plot.embedding(replace(selection, subset=(0,), rotation=None))).axes[0]
+    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.coordinates[:, :2])
+    assert "not in the set" in axes.get_ylabel()
+    only = replace(selection, subset=(0,), rotation=None, coordinates=selection.coordinates[:, :1])
+    assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
 
 
 def test_colours_of_the_input_follow_the_points_that_were_kept(selection, data):
-    kept = np.arange(0, 1500, 2)
-    part = dataclasses.replace(selection, coordinates=selection.coordinates[kept], points=kept)
+    kept = np.arange(0, N, 2)
+    part = replace(selection, coordinates=selection.coordinates[kept], points=kept)
     for colors in (data.colors["x"], data.colors["x"][kept]):
         marks = panels(plot.embedding(part, colors=colors))[0].collections[0]
         np.testing.assert_array_equal(marks.get_array(), data.colors["x"][kept])
 
 
 def test_wrong_arguments(selection, data):
-    with pytest.raises(ValueError, match="one value for each of 1500 points"):
-        plot.embedding(selection, colors=np.arange(7.0))
-    with pytest.raises(ValueError, match=r"colors\['x'\] must have one value"):
-        plot.points(data.X, colors={"x": np.arange(7.0)})
-    for subset in ((0, 20), (-1, 2)):
-        with pytest.raises(ValueError, match="between 0 and 19"):
-            plot.embedding(selection, subset)
-    with pytest.raises(ValueError, match="2 columns or more"):
-        plot.points(data.X[:, :1])
-    with pytest.raises(ValueError, match="divide by a constant"):
-        plot.embedding(selection, colors=np.where(np.arange(1500) < 2, 1e308, -1e308))
-    with pytest.raises(TypeError, match="numbers or classes, got dtype datetime64"):
-        plot.embedding(selection, colors=np.zeros(1500, dtype="datetime64[s]"))
+    cases = [
+        (ValueError, r"colors\['x'\] must have one value", lambda: plot.points(data.X, colors={"x": np.arange(7.0)})),
+        (ValueError, "between 0 and 19", lambda: plot.embedding(selection, (0, 20))),
+        (ValueError, "2 columns or more", lambda: plot.points(data.X[:, :1])),
+        (ValueError, "divide by a constant", lambda: plot.embedding(selection, colors=1e305 * np.arange(N))),
+        (TypeError, "dtype datetime64", lambda: plot.embedding(selection, colors=np.zeros(N, dtype="datetime64[s]"))),
+        (ValueError, "bases were not kept", lambda: plot.volumes(replace(selection, bases=None), [(0, 2)])),
+        (TypeError, "found must be a Stability", lambda: plot.stability(selection)),
+        (ValueError, "cmap must be the name", lambda: plot.embedding(selection, cmap="none such")),
+        *((ValueError, "subset", lambda wrong=wrong: plot.embedding(selection, wrong)) for wrong in (["phi0"], [0, 0])),
+    ]
+    for kind, words, call in cases:
+        with pytest.raises(kind, match=words):
+            call()
 
 
 def test_points_are_flat_to_scale_or_in_space(data):
-    flat = drawn(plot.points(data.X, colors=data.colors))
-    assert all(axes.get_aspect() == 1.0 for axes in panels(flat))
-    torus = datasets.load("D7", n_samples=300)
-    assert panels(drawn(plot.points(torus.X)))[0].name == "3d"
+    frame = pandas.DataFrame(data.X, columns=["length", "$width_$", "height"])
+    flat = drawn(plot.points(frame, colors=data.colors))
+    assert all(axes.get_aspect() == 1.0 for axes in panels(flat)) and flat.get_suptitle() == ""
+    assert (flat.axes[0].get_xlabel(), flat.axes[0].get_ylabel()) == ("length", r"\$width_\$")
+    torus = drawn(plot.points(datasets.load("D7", n_samples=300).X))
+    assert panels(torus)[0].name == "3d" and torus.get_suptitle() == "The first 3 of 13 columns"
+    assert plot.points(data.X, title="mine").get_suptitle() == "mine"
+
+
+def test_one_stray_point_does_not_set_the_axes(selection):
+    Y = selection.coordinates.copy()
+    Y[5, selection.subset[0]] = 9.0 * np.sqrt(N)
+    axes = drawn(plot.embedding(replace(selection, coordinates=Y))).axes[0]
+    assert axes.get_title(loc="right") == f"1 of {N:,} points lies outside"
+    assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1
+
+
+def test_heavy_tails_and_small_clusters_are_no_strays():
+    rng = np.random.default_rng(0)
+    assert near(rng.exponential(size=(5000, 2))).all()
+    assert near(np.r_[rng.normal(size=(980, 2)), rng.normal(size=(20, 2)) + 100]).all()  # 2 %
+    assert near(np.r_[rng.normal(size=(998, 2)), rng.normal(size=(2, 2)) + 100]).sum() == 998
+    assert near(np.zeros((9, 2))).all()
+
+
+@pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2), (0, 1, 2, 3)], ids=["flat", "in space", "grid"])
+def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset):
+    figure = plot.embedding(selection, subset, colors=WORDS)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
+    if len(subset) == 4:  # a long legend leaves the panels their width
+        widths = {round(axes.get_position().width, 3) for axes in figure.axes if axes.axison}
+        assert max(widths) < 1.02 * min(widths)
+
+
+@pytest.mark.parametrize("colors", [WORDS, np.linspace(0, 1, N)], ids=["classes", "numbers"])
+def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
+    figure = Figure(figsize=(9, 4))
+    mine, other = figure.subplots(1, 2)
+    before = other.get_position().bounds
+    assert plot.embedding(selection, colors=colors, ax=mine, title="mine") is figure
+    assert mine.get_title(loc="left") == "mine"
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    key = mine.get_legend() or figure.axes[-1]
+    assert key.get_tightbbox(canvas.get_renderer()).x1 < other.get_tightbbox(canvas.get_renderer()).x0
+    assert other.get_position().bounds == before
+    for subset, wrong, words in (
+        ((0, 1, 2), colors, 'with projection="3d"'),
+        ((0, 1, 2, 3), colors, "grid of pairs"),
+        ((0, 1), {"a": WORDS, "b": WORDS}, "one way to colour"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plot.embedding(selection, subset, colors=wrong, ax=mine)
+
+
+# --- path, volumes, stability ----------------------------------------------------------------------------------------
 
 
 def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
@@ -120,8 +195,8 @@ def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     )
     chosen = path[-3] if count > 3 else path[0]
     high = None if np.isinf(chosen.high) else chosen.high
-    regrets = np.random.default_rng(0).normal(size=(1500, count))
-    changed = dataclasses.replace(
+    regrets = np.random.default_rng(0).normal(size=(N, count))
+    changed = replace(
         selection, subset=chosen.subset, zeta=chosen.middle, zeta_interval=(chosen.low, high), path=path,
         regrets=regrets, regret_percentiles=np.percentile(regrets, 75, axis=0),
     )  # fmt: skip
@@ -131,20 +206,34 @@ def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     assert ("12 of 30 sets" in figure.get_suptitle()) == (count == 30)
 
 
+def test_regrets_that_are_rounding_errors_do_not_set_the_axis(selection):
+    tiny = replace(selection, regrets=1e-17 * np.abs(selection.regrets))
+    regrets = drawn(plot.path(tiny)).axes[1]
+    labels = [*regrets.get_yticklabels(), regrets.yaxis.get_offset_text()]
+    assert "1e" not in "".join(label.get_text() for label in labels)
+
+
 def test_volumes_are_shares_of_all_points(selection):
-    figure = drawn(plot.volumes(selection, [(0, 1), selection.subset]))
-    axes = figure.axes[0]
+    axes = drawn(plot.volumes(selection, [(0, 1), selection.subset])).axes[0]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     means = [np.exp(selection.score((0, 1))).mean(), np.exp(selection.log_volumes).mean()]
     assert [text.rpartition(" ")[2] for text in legend] == [f"{mean:.2f}" for mean in means]
     heights = [patch.get_height() for patch in axes.patches if hasattr(patch, "get_height")]
     assert sum(heights) == pytest.approx(200)  # two sets, 100 % each
+    one = drawn(plot.volumes(replace(selection, bases=None), np.array(selection.subset)))  # needs no bases
+    assert len(one.axes[0].get_legend().get_texts()) == 1
 
 
-def test_volumes_of_the_chosen_set_need_no_bases(selection):
-    drawn(plot.volumes(dataclasses.replace(selection, bases=None)))
-    with pytest.raises(ValueError, match="bases were not kept"):
-        plot.volumes(dataclasses.replace(selection, bases=None), [(0, 2)])
+def test_stability_shows_the_shares_of_each_set():
+    shares = {(0, 6): 0.7, (0, 7): 0.3}
+    found = Stability((0, 6), shares, {(0, 7): 0.5, (0, -1): 0.5}, 100, 10, 0, np.ones(10), (), ())
+    axes = drawn(plot.stability(found)).axes[0]
+    assert [tick.get_text().partition("$ ")[2] for tick in axes.get_yticklabels()] == ["(chosen)", "", ""]
+    assert axes.get_yticklabels()[2].get_text() == "a set with no counterpart"
+    assert [bar.get_width() for bars in axes.containers for bar in bars] == pytest.approx([70, 30, 0, 0, 50, 50])
+
+
+# --- the user's Matplotlib -------------------------------------------------------------------------------------------
 
 
 def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(selection):
@@ -161,50 +250,12 @@ def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypat
         plot.path(selection)
 
 
-def test_sets_are_given_by_number_or_name(selection):
-    by_name = plot.embedding(selection, ("phi1", "phi3"))
-    assert by_name._suptitle.get_text() == plot.embedding(selection, (0, 2))._suptitle.get_text()
-    for wrong in (["phi0"], ["psi1", "phi2"], "phi1", [0, 99], [0, 0], [[0, 1]]):
-        with pytest.raises((ValueError, TypeError), match="subset"):
-            plot.embedding(selection, wrong)
-
-    for subset in (np.array(selection.subset), list(selection.subset)):
-        assert len(drawn(plot.volumes(selection, subset)).axes[0].get_legend().get_texts()) == 1
-
-
-def test_stability_shows_the_shares_of_each_set():
-    near = ((0, 6), (0, 7))
-    found = Stability(
-        (0, 6), dict(zip(near, (0.7, 0.3), strict=True)), {(0, 7): 0.5, (0, -1): 0.5}, 100, 10, 0, np.ones(10), (), ()
-    )
-    axes = drawn(plot.stability(found)).axes[0]
-    assert [tick.get_text().partition("$ ")[2] for tick in axes.get_yticklabels()] == ["(chosen)", "", ""]
-    assert axes.get_yticklabels()[2].get_text() == "a set with no counterpart"
-    assert [bar.get_width() for bars in axes.containers for bar in bars] == pytest.approx([70, 30, 0, 0, 50, 50])
-    with pytest.raises(TypeError, match="found must be a Stability"):
-        plot.stability(axes)
-
-
-def test_pictures_can_be_drawn_into_own_axes(selection):
-    figure = Figure()
-    pair = figure.subplots(1, 2)
-    assert plot.path(selection, ax=pair) is figure and pair[0].get_legend() and pair[1].get_legend()
-    for wrong in (pair[0], pair[:1], "x"):
-        with pytest.raises((TypeError, ValueError), match="ax"):
-            plot.path(selection, ax=wrong)
-    found = diagnose(selection)
-    assert plot.diagnosis(found, ax=pair[0]) is figure
-    with pytest.raises(ValueError, match='without projection="3d"'):
-        plot.diagnosis(found, ax=Figure().add_subplot(projection="3d"))
-
-
-@pytest.mark.parametrize("own", [False, True], ids=["style", "axes"])
-def test_nothing_is_lost_on_a_dark_background(selection, own):
-    """Lines, words and marks differ from the background, in a dark style and in dark axes of the user."""
+def test_nothing_is_lost_on_a_dark_background(selection):
+    """Lines, words and marks differ from the background."""
     import matplotlib.style
 
     with matplotlib.style.context("dark_background"):
-        figure = drawn(plot.path(selection, ax=Figure().subplots(1, 2) if own else None))
+        figure = drawn(plot.path(selection))
     for axes in figure.axes:
         assert axes.get_facecolor() == (0, 0, 0, 1)
         words = [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.get_legend().get_texts(), axes.title]
