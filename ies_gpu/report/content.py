@@ -72,8 +72,6 @@ def content_of(
         "ranking": _ranking(selection),
         "volumes": _volumes(selection, rows),
         "columns": [_column(colouring.of(rows), None if cmap is None else ramp_of(cmap)) for colouring in colours],
-        # names of points say nothing in colours
-        "opened": next((k for k, colouring in enumerate(colours) if not colouring.all_differ), 0),
         "input": None if points is None else _input(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),

@@ -109,7 +109,7 @@ class Run {
     this.coordinates.forEach((column) => this.colours.push({ key: column.name, label: column.name, of: () => column, group: "coordinates" }));
     if (content.input) content.input.columns.map(named).forEach((column) => add(column, "input"));
     const found = content.diagnosis && !content.diagnosis.clean ? this.colours.find((colour) => colour.group === "diagnosis") : null;
-    this.colour = this.colours.filter((colour) => colour.group === "your columns")[content.opened] ?? found ?? this.colours[0];
+    this.colour = this.colours.find((colour) => colour.group === "your columns") ?? found ?? this.colours[0];
   }
 
   volumes(set = this.state.set) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 from dataclasses import replace
@@ -14,12 +15,11 @@ import pandas
 import pytest
 
 from ies_gpu import diagnose, load, selection_stability
-from ies_gpu.plot.style import CYCLIC
-from ies_gpu.report.content import shown_rows
-from ies_gpu.report.packing import MISSING, STEPS, as_script, packed
-from ies_gpu.report.page import report_page, write_report
+from ies_gpu.report.content import MISSING, STEPS, packed
+from ies_gpu.report.page import as_script, report_page, write_report
 from ies_gpu.run.fingerprint import points_digest
 from tests.report.conftest import HOSTILE
+from tests.said import refused
 
 
 def content(text):
@@ -30,15 +30,6 @@ def content(text):
 def unpacked(column):
     steps = np.frombuffer(base64.b64decode(column["data"]), dtype="<u2")
     return np.where(steps == MISSING, np.nan, column["low"] + steps / STEPS * (column["high"] - column["low"]))
-
-
-def larger(selection, n):
-    """The same result with n points at random."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, len(selection.points), n)
-    cut = ("coordinates", "regrets", "log_volumes", "bases", "singular_values")
-    parts = {name: getattr(selection, name)[rows] for name in cut}
-    return replace(selection, points=np.arange(n), **parts)
 
 
 def test_columns_survive_packing():
@@ -58,7 +49,7 @@ def test_no_word_can_end_the_script():
 
 def test_hostile_names_appear_only_escaped(strip):
     selection, X, colors = strip
-    text = report_page(selection, points=X, colors=colors, title=HOSTILE, names=(HOSTILE, ""))
+    text = report_page(selection, points=X, colors=colors, title=HOSTILE)
     assert HOSTILE not in text
     assert content(text)["title"] == HOSTILE
 
@@ -67,7 +58,7 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     selection, X, colors = strip
     selection.save(tmp_path / "run.npz")
     write_report(load(tmp_path / "run.npz"), tmp_path / "report.html", points=X, colors=colors)
-    run = content((tmp_path / "report.html").read_text())["runs"][0]
+    run = content((tmp_path / "report.html").read_text())["run"]
     assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta
     assert [s["score"] for s in run["path"]] == [s.score for s in selection.path]
     assert [s["regret"] for s in run["path"]] == selection.regret_percentiles.tolist()
@@ -89,52 +80,61 @@ def test_a_file_name_that_is_no_text_is_replaced(strip, tmp_path):
 @pytest.mark.thorough
 def test_100_000_points_fit_and_are_thinned_evenly(strip):
     rng = np.random.default_rng(1)
-    selection = larger(strip[0], 100_000)
-    Y = selection.coordinates.copy()
+    rows = rng.integers(0, 1000, 100_000)
+    cut = ("coordinates", "regrets", "log_volumes", "bases", "singular_values")
+    parts = {name: getattr(strip[0], name)[rows] for name in cut}
+    known = strip[0].diagnostics | {"points_digest": None}
+    selection = replace(strip[0], points=np.arange(100_000), diagnostics=known, rotation=None, **parts)
+    Y = selection.coordinates
     Y[:, list(selection.subset)] = rng.random((len(Y), 2))
-    selection = replace(selection, coordinates=Y, diagnostics=selection.diagnostics | {"points_digest": None})
     columns = {f"column {k}": rng.random(len(Y)) for k in range(5)}
     text = report_page(selection, points=rng.random((len(Y), 12)), colors=columns)
     assert len(text.encode()) < 8e6
-    run = content(text)["runs"][0]
+    run = content(text)["run"]
     assert "of 100,000 points are drawn" in run["thinned"]
     assert sum(run["volumes"][0]["counts"]) == len(Y)  # of all points
     rows = np.frombuffer(base64.b64decode(run["rows"]), dtype="<u4")
-    np.testing.assert_array_equal(rows, shown_rows(selection, 1, 4 + 5 + 12))
     edges = np.linspace(0, 1, 9)
-    all_points, shown = (
+    everywhere, shown = (
         np.histogram2d(*Z.T, bins=(edges, edges))[0] for Z in (selection.embedding, selection.embedding[rows])
     )
-    share = len(rows) / len(Y)
     # points drawn at random would be off by sqrt(expected), about 5 %, in a cell
-    assert np.abs(shown / (share * all_points) - 1).std() < 0.02
+    assert np.abs(shown / (len(rows) / len(Y) * everywhere) - 1).std() < 0.02
 
 
 def test_a_run_without_bases_shows_the_volumes_of_the_chosen_set_only(strip):
-    run = content(report_page(replace(strip[0], bases=None)))["runs"][0]
+    run = content(report_page(replace(strip[0], bases=None)))["run"]
     assert [tuple(v["subset"]) for v in run["volumes"]] == [strip[0].subset]
 
 
-def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
+def test_the_page_names_what_does_not_fit(strip, tmp_path):
     selection, X, _ = strip
-    with pytest.raises(ValueError, match="made from, 1,000 rows, got 999 rows"):
-        report_page(selection, points=X[:-1])
-    with pytest.raises(ValueError, match="in the same order; these are different points"):
-        report_page(selection, points=X[::-1])
-    with pytest.raises(ValueError, match=r"points contains NaN or infinite values in 1 row \(7\)"):
-        report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))
-    with pytest.raises(ValueError, match="colors must have one value for each of 1000 points"):
-        report_page(selection, colors=np.arange(5.0))
-    with pytest.raises(TypeError, match="selection must be"):
+    for points, code in ((X[:-1], "points.rows"), (X[::-1], "points.other_points"), (X * np.nan, "points.not_finite")):
+        with refused(code):
+            report_page(selection, points=points)
+    cases = [
+        (ValueError, "colors must have one value for each of 1000 points", {"colors": np.arange(5.0)}),
+        (TypeError, "stability must be a Stability", {"stability": "sure"}),
+        (ValueError, "cmap must be the name of a colour map", {"colors": X[:, 0], "cmap": "none such"}),
+    ]
+    for kind, words, wrong in cases:
+        with pytest.raises(kind, match=words):
+            report_page(selection, **wrong)
+    with refused("selection.type", TypeError):
         report_page("run.npz")
-    with pytest.raises(TypeError, match="stability must be a Stability"):
-        report_page(selection, stability="sure")
     with pytest.raises(ValueError, match=r"\.html"):
         selection.to_html(tmp_path / "report.htm")
     assert list(tmp_path.iterdir()) == []
-    assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
-    runs = content(report_page(selection, compare=torus, colors=X[:, 0]))["runs"]
-    assert len(runs) == 2
+    assert content(report_page(selection, colors={"nothing": None}))["run"]["columns"] == []
+    ramps = content(report_page(selection, colors=X[:, 0], cmap="twilight"))["run"]["columns"][0]["ramp"]
+    assert len(ramps) > 2 and set(map(len, ramps)) == {7}
+
+
+def test_a_notebook_shows_the_page_in_a_frame(strip):
+    page = strip[0].explore(points=strip[1], height=700)
+    frame = page._repr_html_()
+    assert frame.startswith("<iframe") and "height:700px" in frame
+    assert html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]) == page.text
 
 
 def test_findings_of_another_result_are_refused(strip):
@@ -145,23 +145,7 @@ def test_findings_of_another_result_are_refused(strip):
     with pytest.raises(ValueError, match="diagnosis is of other coordinates"):
         report_page(selection, diagnosis=diagnose(other))
     told = report_page(selection, diagnosis=diagnose(selection, subset=(0, 2)))  # of other members, which is fine
-    assert content(told)["runs"][0]["diagnosis"]["subset"] == [0, 2]
-
-
-def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_first(strip):
-    selection, X, colors = strip
-    same = content(report_page(selection, points=X, colors=colors, compare=selection))["runs"][1]
-    assert same["input"] is not None and len(same["columns"]) == 2 and same["notes"] == []
-    other = replace(selection, diagnostics=selection.diagnostics | {"points_digest": "of others"})
-    second = content(report_page(selection, points=X, colors=colors, compare=other))["runs"][1]
-    assert second["input"] is None and second["columns"] == []
-    words = "This run was made from other points: the input and colours of the first run are not shown here."
-    assert second["notes"] == [words]
-    for given, words in (
-        ({"points": X}, "input of the first run is"),
-        ({"colors": colors}, "colours of the first run"),
-    ):
-        assert words in content(report_page(selection, compare=other, **given))["runs"][1]["notes"][0]
+    assert content(told)["run"]["diagnosis"]["subset"] == [0, 2]
 
 
 def test_the_library_is_the_one_that_is_recorded():
@@ -177,30 +161,10 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
     halves = np.round(X * 4) / 4  # which float32 holds
     known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
     for points in (halves.astype(np.float32), pandas.DataFrame(halves).astype("Float64")):
-        assert content(report_page(known, points=points))["runs"][0]["input"]["dimensions"] == X.shape[1]
+        assert content(report_page(known, points=points))["run"]["input"]["dimensions"] == X.shape[1]
     for points, words in ((halves[:, 0], "2 axes"), (halves[:, :0], "columns")):
         with pytest.raises(ValueError, match=f"points must have {words}"):
             report_page(known, points=points)
-
-
-def test_angles_and_asked_columns_have_colours_of_their_own(strip):
-    selection, X, _ = strip
-    turn = np.linspace(0, 360, len(X))
-    colors = {"angle": turn, "x": X[:, 0]}
-    plain, asked = (content(report_page(selection, colors=colors, cmap=cmap)) for cmap in (None, {"x": "magma"}))
-    ramps = [[column["ramp"] for column in each["runs"][0]["columns"]] for each in (plain, asked)]
-    assert ramps[0] == [list(CYCLIC), None] and ramps[1][0] == list(CYCLIC) and len(ramps[1][1]) > 2
-    with pytest.raises(ValueError, match="cmap must be the name of a colour map"):
-        report_page(selection, colors=colors, cmap="none such")
-
-
-def test_what_differs_is_listed_the_answer_first(strip):
-    selection = strip[0]
-    other = replace(selection, subset=(0, 5), diagnostics=selection.diagnostics | {"verdict": "doubtful"})
-    rows = content(report_page(selection, compare=other))["differ"]
-    assert rows[0] == ["set", "{φ₁, φ₇}", "{φ₁, φ₆}"] and rows[1][0] == "verdict" and rows[1][2].startswith("doubtful")
-    assert all(first != second for _, first, second in rows)
-    assert content(report_page(selection, compare=selection))["differ"] == []
 
 
 def test_what_a_run_found_is_not_taken_back(strip):
@@ -211,5 +175,5 @@ def test_what_a_run_found_is_not_taken_back(strip):
     bad = {"level": "bad", "figure": 0.1, "text": "folded"}
     for told, found, levels in (({}, knotted, ("doubtful", "bad")), ({"shape": bad}, clean, ("sure", "bad"))):
         run = replace(selection, diagnostics=selection.diagnostics | {"verdict": "sure", "judgement": told})
-        told = content(report_page(run, diagnosis=found))["runs"][0]
+        told = content(report_page(run, diagnosis=found))["run"]
         assert (told["verdict"], told["answers"]["shape"]["level"]) == levels
