@@ -78,8 +78,8 @@ def table(folder):
 
 
 def columns_of(page):
-    runs = json.loads(re.search(r'id="content">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])["runs"]
-    return {column["name"]: column["values"]["data"] for column in runs[0]["columns"]}
+    run = json.loads(re.search(r'id="content">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])["run"]
+    return {column["name"]: column["values"]["data"] for column in run["columns"]}
 
 
 def test_a_colour_file_in_another_order_is_matched_by_names(table):
