@@ -232,9 +232,10 @@ def test_xyz_plain_and_extended(tmp_path):
     assert found.values["energy"].tolist() == [-3.5] and found.values["q"].tolist() == [2]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "H 0 0 0\n", "1\n\nH 0 x 0\n", "1\n\nH 0 0 nan\n", "1\n\nH 0 0 0\n1\n\nO 0 0 0\n"]
-)
+BAD = ["", "H 0 0 0\n", "1\n\nH 0 x 0\n", "1\n\nH 0 0 nan\n", "1\n\nH 0 0 0\n1\n\nO 0 0 0\n"]
+
+
+@pytest.mark.parametrize("text", BAD)
 def test_a_bad_xyz_file_is_named(tmp_path, text):
     needed("ase", "molecules")
     (tmp_path / "bad.xyz").write_text(text)

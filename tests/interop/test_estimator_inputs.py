@@ -70,11 +70,6 @@ def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(
         DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
 
 
-def test_a_function_with_neighbours_has_a_model_too(strip):
-    selection = select_coordinates(strip.X, n_neighbors=20, bandwidth=1.0, **SIZES)
-    np.testing.assert_allclose(selection.model(strip.X).transform(strip.X), selection.embedding, atol=1e-6)
-
-
 # --- distances and affinities ----------------------------------------------------------------------------------------
 
 
@@ -126,15 +121,8 @@ def test_affinities_are_the_kernel(strip, make, sparse, tmp_path):
     fitted.model_.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz").transform(cross)
     np.testing.assert_allclose(again, fitted.transform(cross), rtol=0, atol=1e-12)
-
-
-def test_points_without_affinity_are_not_placed(strip):
-    kernel = gaussian_kernel(radius_graph(strip.X, radius=3.0), bandwidth=1.0).toarray()
-    fitted = DiffusionMap(4, metric="precomputed_affinity").fit(kernel)
     with warned("new_points.isolated"):
-        placed = fitted.transform(np.vstack([kernel[0], np.zeros(700)]))
-    assert np.isnan(placed[1]).all()
-    np.testing.assert_allclose(placed[0], fitted.embedding_[0], rtol=0, atol=1e-6)
+        assert np.isnan(fitted.transform(0 * cross)).all()
 
 
 def test_errors_speak_of_what_was_passed(strip):
@@ -169,12 +157,6 @@ def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
             fitted.transform(E)
 
 
-@pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity", "euclidean"])
-def test_tags_follow_the_metric(metric):
-    tags = DiffusionMap(metric=metric).__sklearn_tags__().input_tags
-    assert tags.pairwise == tags.positive_only == tags.sparse == metric.startswith("precomputed")
-
-
 # --- few points ------------------------------------------------------------------------------------------------------
 
 
@@ -197,20 +179,14 @@ def test_few_points_have_the_bandwidth_of_their_metric(make, metric):
     found = make(5, metric=metric).fit(X).bandwidth_
     assert np.sort(chords, axis=1)[:, 1].max() / 3 < found < chords.max() / 3
     assert make(5, metric=metric).fit(X * rng.uniform(1, 100, (80, 1))).bandwidth_ == pytest.approx(found)
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_a_guessed_bandwidth_is_not_refused_by_the_next_check():
-    """In two columns all rows are at a correlation of 1 or -1: the longest edge is the diameter."""
-    X = np.random.default_rng(0).normal(size=(21, 2))
-    assert DiffusionMap(1, metric="correlation").fit(X).bandwidth_ == pytest.approx(2 / 3)
+    if metric == "correlation":  # in two columns it is 1 or -1: the longest edge is the diameter
+        assert make(1, metric=metric).fit(X[:21, 1:3]).bandwidth_ == pytest.approx(2 / 3)
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 @pytest.mark.parametrize("n", [30, 300])
-@pytest.mark.parametrize("columns", [[[1.0]], [[1.0, 2.0, 3.0]]])
-def test_rows_of_one_direction_are_copies(n, columns):
-    X = np.random.default_rng(0).uniform(1, 2, (n, 1)) * columns
+def test_rows_of_one_direction_are_copies(n):
+    X = np.random.default_rng(0).uniform(1, 2, (n, 1)) * [[1.0, 2.0, 3.0]]
     for make in (DiffusionMap, IndependentCoordinates):
         with refused("X.copies"):
             make(3, metric="cosine").fit(X)
