@@ -92,3 +92,16 @@ def test_umap_runs_where_points_were_left_out(stray):
     X, selection = stray
     model = umap.UMAP(init=umap_init(selection, X=X), n_epochs=5, random_state=0)
     assert model.fit_transform(X).shape == (600, 2)
+
+
+def test_the_start_is_that_of_umap_with_the_chosen_coordinates(stray):
+    X, selection = stray
+    start = umap_init(selection, X=X)
+    assert start.dtype == np.float32 and np.abs(start).max() == pytest.approx(10, abs=1e-3)
+    np.testing.assert_array_equal(start, umap_init(selection, X=X))
+    np.testing.assert_array_equal(umap_init(selection, ("phi1", "phi3"), X=X), umap_init(selection, (0, 2), X=X))
+    rounded = replace(selection, coordinates=selection.coordinates.round(2), rotation=None)
+    assert len(np.unique(umap_init(rounded, X=X), axis=0)) == 600  # no two points coincide
+    for bad in ((), (0, 0), (0, 99), (0, 1.5)):
+        with pytest.raises((TypeError, ValueError), match="subset"):
+            umap_init(selection, bad, X=X)

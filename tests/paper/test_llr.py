@@ -26,12 +26,6 @@ def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_abo
     assert set(found.order[:2]) == {0, 2}
 
 
-def test_a_linear_function_is_predicted_exactly(on, rng):
-    X = rng.normal(size=(300, 2))
-    found = on(llr_ranking)(np.column_stack([X, X @ [2.0, -3.0] + 5]))
-    assert found.residuals[2] < 1e-6
-
-
 def brute_force(Y, k):
     """The same by one least-squares problem a point."""
     X, y = Y[:, :k], Y[:, k]
@@ -57,23 +51,14 @@ def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(on, rng):
     assert found.order == tuple(np.argsort(-found.residuals, kind="stable"))
 
 
-def test_units_signs_and_small_blocks_change_nothing(wave):
-    found = llr_ranking(wave)
-    scaled = llr_ranking(-1e-3 * wave)
-    np.testing.assert_allclose(scaled.residuals, found.residuals, rtol=1e-8)
-    np.testing.assert_allclose(scaled.bandwidths[1:], 1e-3 * found.bandwidths[1:])
+def test_blocks_and_samples(on, wave):
     small = CpuBackend(memory_limit=1 << 20)
     assert small.block_bytes() / (8 * 4 * len(wave)) < len(wave) / 10  # at least ten blocks
     X = wave[:, :3] / median_distances(wave, small)[3]
     assert leave_one_out(X, wave[:, 3], small) == pytest.approx(leave_one_out(X, wave[:, 3], CpuBackend()), rel=1e-10)
-
-
-def test_a_sample_is_seeded_and_none_takes_all_points(on, wave):
     once, again, other = (on(llr_ranking)(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
     np.testing.assert_array_equal(once, again)
     assert (once != other).any()
-    whole = on(llr_ranking)(wave, n_samples=None).residuals
-    np.testing.assert_array_equal(whole, on(llr_ranking)(wave, n_samples=len(wave)).residuals)
 
 
 def test_far_points_and_copies_do_not_break_it(wave):
@@ -86,7 +71,6 @@ def test_far_points_and_copies_do_not_break_it(wave):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({"coordinates": np.ones((5, 2))}, "coordinates.constant"),
         ({"coordinates": np.column_stack([np.arange(5.0), np.zeros(5)])}, "coordinates.constant"),
         ({"coordinates": np.ones((2, 2))}, "coordinates.shape"),
         ({"coordinates": np.eye(5), "n_samples": 2}, "n_samples.range"),
@@ -96,10 +80,6 @@ def test_far_points_and_copies_do_not_break_it(wave):
 def test_bad_input(arguments, code):
     with refused(code):
         llr_ranking(arguments.pop("coordinates"), **arguments)
-
-
-def test_one_coordinate():
-    assert llr_ranking(np.arange(5.0)[:, None]).order == (0,)
 
 
 @pytest.mark.slow
@@ -117,11 +97,11 @@ def test_on_the_high_torus_the_bandwidth_decides():
     assert abs(np.corrcoef(Y[:, 1], np.cos(data.colors["alpha"]))[0, 1]) > 0.8
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e150])
-def test_units_do_not_matter(rng, unit):
+@pytest.mark.parametrize("unit", [1e-200, -1e-3, 1e150])
+def test_units_and_signs_do_not_matter(rng, unit):
     Y = rng.normal(size=(120, 3))
     Y[:, 1] = Y[:, 0] ** 2
     usual, other = llr_ranking(Y), llr_ranking(unit * Y)
     assert other.order == usual.order
     np.testing.assert_allclose(other.residuals, usual.residuals, rtol=1e-6)
-    np.testing.assert_allclose(other.bandwidths[1:], unit * usual.bandwidths[1:], rtol=1e-9)
+    np.testing.assert_allclose(other.bandwidths[1:], abs(unit) * usual.bandwidths[1:], rtol=1e-9)

@@ -1,8 +1,9 @@
-"""The reproduction on real data, with small files of the same kinds, and the start of UMAP."""
+"""The reproduction on real data, with small files of the same kinds."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 import ies_gpu
 from benchmarks.paper.book import Book
-from benchmarks.paper.real import fill, run
+from benchmarks.paper.real import fill
 from benchmarks.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
 from ies_gpu import umap_init
 from tests.extras import needed
@@ -76,12 +77,6 @@ def test_the_book_has_tables_and_pictures(tmp_path, folder):
     assert f"{np.mean([row[3] for row in torsions.rows]):.0%} of the torsions" in book.results[0]
 
 
-def test_without_a_folder_it_says_so(tmp_path):
-    book = Book(tmp_path / "book")
-    run(book, full=False, device="cpu", data=None, progress=None)
-    assert "--data" in book.items[0].text
-
-
 def test_copies_of_spectra_are_left_out(folder):
     found = features(replace(SPECTRA, stray=0.0), folder / "s.npz", None)
     assert len(found.X) == 700 and "20 of 720" in found.notes[0]
@@ -133,37 +128,12 @@ def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
     assert torsion_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
 
 
-@pytest.fixture(scope="module")
-def strip():
-    points, _, bandwidth = rectangle(400, 4.6, degree=60)
-    return points, ies_gpu.select_coordinates(
-        points, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, n_components=8
-    )
-
-
-def test_start_of_umap(strip):
-    _, fit = strip
-    start = umap_init(fit)
-    assert start.dtype == np.float32 and start.shape == (400, 2)
-    assert np.abs(start).max() == pytest.approx(10, abs=1e-3)
-    for column, chosen in zip(start.T, fit.embedding.T, strict=True):
-        assert np.corrcoef(column, chosen)[0, 1] > 0.99999
-    np.testing.assert_array_equal(start, umap_init(fit))
-    assert umap_init(fit, (0, 1, 2)).shape == (400, 3)
-    assert len(np.unique(umap_init(replace(fit, coordinates=fit.coordinates.round(2))), axis=0)) == 400
-    np.testing.assert_array_equal(umap_init(fit, ("phi1", "phi3")), umap_init(fit, (0, 2)))
-    for bad in ((), (0, 0), (0, 8), (0, 1.5)):
-        with pytest.raises((TypeError, ValueError), match="subset"):
-            umap_init(fit, bad)
-
-
 @pytest.mark.slow
-def test_umap_takes_the_start(strip):
+def test_umap_takes_the_start():
     umap = needed("umap", "umap")
-    import warnings
-
-    points, fit = strip
-    start = umap_init(fit)
+    points, _, bandwidth = rectangle(400, 4.6, degree=60)
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
+    start = umap_init(ies_gpu.select_coordinates(points, bandwidth=bandwidth, **sizes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = umap.UMAP(init=start, n_epochs=1, learning_rate=1e-9, random_state=0, n_jobs=1).fit_transform(points)

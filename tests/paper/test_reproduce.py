@@ -8,7 +8,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from benchmarks.paper import EXPERIMENTS, experiment
+from benchmarks.paper import experiment
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.book import Book
 from benchmarks.paper.published import PUBLISHED
@@ -28,13 +28,6 @@ def test_the_printed_table_fits_the_data_sets():
         assert len(paper.best) == len(set(paper.best)) == 5
         assert all(len(s) == data.subset_size and s[0] == 1 and sorted(set(s)) == list(s) for s in paper.best)
         assert len(paper.greedy) == len(set(paper.greedy)) == len(paper.llr) == len(set(paper.llr)) == 7
-
-
-def test_every_experiment_has_a_run():
-    for name in EXPERIMENTS:
-        assert callable(experiment(name).run)
-    with pytest.raises(ValueError, match="synthetic"):
-        experiment("nothing")
 
 
 @pytest.fixture(scope="module")
@@ -108,19 +101,13 @@ def test_what_is_not_installed_is_said_before_the_work(tmp_path, capsys, monkeyp
     assert "UMAP: not computed" in page and "ies-gpu[umap]" in page
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, MemoryError])
-def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch, failure):
+def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch):
     def run(book, **options):
         book.text("first", "The first part", "is done")
-        raise failure
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(experiment("synthetic"), "run", run)
-    arguments = ["--only", "synthetic", "-o", str(tmp_path)]
-    if failure is KeyboardInterrupt:
-        assert main(arguments) == 130
-    else:
-        with pytest.raises(MemoryError):
-            main(arguments)
+    assert main(["--only", "synthetic", "-o", str(tmp_path)]) == 130
     page = (tmp_path / "index.html").read_text()
     assert "The first part" in page and "not finished" in page
 
@@ -150,20 +137,3 @@ def test_the_papers_sets_and_orders(tmp_path):
     assert sum(set(case.greedy[: len(case.selection.subset)]) == set(case.selection.subset) for case in cases) >= 11
     taken = {case.data.name: set(np.array(case.llr.order[: len(case.selection.subset)]) + 1) for case in cases}
     assert sum(taken[name] == set(PUBLISHED[name].llr[: len(chosen[name])]) for name in taken) >= 10
-
-
-@pytest.mark.slow
-def test_a_small_reproduction_on_a_device(machine, tmp_path):
-    from benchmarks.paper.synthetic import fill
-    from benchmarks.paper.synthetic_cases import Plan
-
-    plan = Plan(
-        ("D1",), points=1200, llr_points=100, limit_sizes=(300,), limit_seeds=(0,), time_sizes=(300,),
-        slow_sizes=(100,), dimension_points=100, lemma_cells=(5,),
-    )  # fmt: skip
-    results = []
-    for device in ("cpu", "cuda"):
-        book = Book(tmp_path / device)
-        fill(book, plan._replace(device=device))
-        results.append((book.folder / "results.csv").read_text())
-    assert results[0] == results[1]
