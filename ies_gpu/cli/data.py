@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if args.output:
             args.parser.error("which data set? put its NAME before -o")
         say("name  manifold                  points  d  s  bandwidth  the paper chooses", heading=True)
-        for name, (title, _, bandwidth, d, s, chosen, n) in TABLE.items():
+        for name, (title, _, _, bandwidth, d, s, chosen, n) in TABLE.items():
             say(f"{name:<5} {title:<24} {n:>7,}  {d}  {s}  {bandwidth:>9g}  {named(chosen)}")
         say("\nGenerate one with: ies-gpu data D1 -o d1.npy")
         return 0
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         found = load(name, n_samples=args.n, random_state=args.seed)
         write_table(output, found.X, [f"x{k + 1}" for k in range(found.X.shape[1])])
         say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns ({name}, {found.title})")
-    _, _, bandwidth, d, s, chosen, usual = TABLE[name]
+    _, _, _, bandwidth, d, s, chosen, usual = TABLE[name]
     say(f"the paper chooses {named(chosen)}")
     if args.n and args.n != usual:
         bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")

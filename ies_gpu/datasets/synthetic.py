@@ -59,101 +59,57 @@ class Dataset:
         )
 
 
-def _strip(rng: np.random.Generator, n: int, half: tuple[float, float]) -> np.ndarray:
-    """Draw a noisy flat strip (n, 3)."""
+def strip(
+    rng: np.random.Generator, n: int, *, half: tuple[float, float], hole: tuple[float, float] | None = None,
+    roll: bool = False,
+) -> Sample:  # fmt: skip
+    """Draw a noisy flat strip (n, 3), without the points in a central hole (as noisy as they are), and roll it up."""
     flat = np.column_stack([rng.uniform(-half[0], half[0], n), rng.uniform(-half[1], half[1], n), np.zeros(n)])
-    return flat + rng.normal(0, 0.05, (n, 3))
-
-
-def _cut(rng: np.random.Generator, n: int, half: tuple[float, float], hole: tuple[float, float]) -> np.ndarray:
-    """Draw a noisy strip without the points (by their noisy coordinates) in a central hole."""
-    points = _strip(rng, n, half)
-    return points[(np.abs(points[:, 0]) > hole[0]) | (np.abs(points[:, 1]) > hole[1])]
-
-
-def _flat(points: np.ndarray) -> dict[str, np.ndarray]:
-    return {"x": points[:, 0], "y": points[:, 1]}
-
-
-def strip(rng: np.random.Generator, n: int) -> Sample:
-    points = _strip(rng, n, (4 * np.pi, 2))
-    return points, points[:, :2], _flat(points)
-
-
-def strip_with_cavity(rng: np.random.Generator, n: int) -> Sample:
-    points = _cut(rng, n, (4 * np.pi, 2), (2 * np.pi / 3, 2 / 3))
-    return points, points[:, :2], _flat(points)
-
-
-def _rolled(points: np.ndarray) -> Sample:
-    t = points[:, 0] - points[:, 0].min()
-    rolled = np.column_stack([t * np.cos(t) / 2, points[:, 1], t * np.sin(t) / 2])
-    return rolled, points[:, :2], _flat(points)
-
-
-def swiss_roll(rng: np.random.Generator, n: int) -> Sample:
-    return _rolled(_strip(rng, n, (6, 2)))
-
-
-def swiss_roll_with_cavity(rng: np.random.Generator, n: int) -> Sample:
-    return _rolled(_cut(rng, n, (6, 2), (1, 1 / 3)))
+    points = flat + rng.normal(0, 0.05, (n, 3))
+    if hole is not None:
+        points = points[(np.abs(points[:, 0]) > hole[0]) | (np.abs(points[:, 1]) > hole[1])]
+    known = points[:, :2], {"x": points[:, 0], "y": points[:, 1]}
+    if roll:
+        t = points[:, 0] - points[:, 0].min()
+        points = np.column_stack([t * np.cos(t) / 2, points[:, 1], t * np.sin(t) / 2])
+    return points, *known
 
 
 def gaussian(rng: np.random.Generator, n: int) -> Sample:
-    points = _strip(rng, round(1.3 * n), (4 * np.pi, 2))  # about n of them lie inside the ellipse
+    """Draw a noisy hill over an ellipse."""
+    points = strip(rng, round(1.3 * n), half=LONG)[0]  # about n of them lie inside the ellipse
     squared = (points[:, 0] / (2 * np.pi)) ** 2 + points[:, 1] ** 2
     points, squared = points[squared < 4], squared[squared < 4]
     hill = np.column_stack([points[:, :2], np.exp(-squared / 2)])
-    return hill + rng.normal(0, 0.1, hill.shape), points[:, :2], _flat(points)
+    return hill + rng.normal(0, 0.1, hill.shape), points[:, :2], {"x": points[:, 0], "y": points[:, 1]}
 
 
 def cube(rng: np.random.Generator, n: int) -> Sample:
+    """Draw a box with a fourth column of noise."""
     box = rng.uniform(-1, 1, (n, 3)) * [1, 2, 4]
     X = np.column_stack([box, rng.normal(0, 0.05, n)])
     return X, box, {"x": box[:, 0], "y": box[:, 1], "z": box[:, 2]}
 
 
-def _torus(rng: np.random.Generator, n: int, a: float, b: float, h: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    alpha, beta = rng.uniform(0, 2 * np.pi, (2, n))
+def torus(
+    rng: np.random.Generator, n: int, *, size: tuple[float, float, float],
+    bend: tuple[int, int, float] | None = None, noise: bool = True,
+) -> Sample:  # fmt: skip
+    """Draw a torus, which ``bend`` makes asymmetric in a column: ``x <- (x - min x)^power / divisor``, then centred."""
+    (a, b, h), (alpha, beta) = size, rng.uniform(0, 2 * np.pi, (2, n))
     ring = a + b * np.cos(alpha)
-    surface = np.column_stack([ring * np.cos(beta), ring * np.sin(beta), b * h * np.sin(alpha)])
-    return surface, {"alpha": alpha, "beta": beta}
-
-
-def _noisy(rng: np.random.Generator, surface: np.ndarray) -> np.ndarray:
-    """Add N(0, .1) to a surface, and ten more columns of N(0, .5)."""
-    noisy = surface + rng.normal(0, 0.1, surface.shape)
-    return np.column_stack([noisy, rng.normal(0, 0.5, (len(surface), 10))])
-
-
-def torus(size: tuple[float, float, float]) -> Callable[[np.random.Generator, int], Sample]:
-    def sample(rng: np.random.Generator, n: int) -> Sample:
-        surface, colors = _torus(rng, n, *size)
-        return _noisy(rng, surface), surface, colors
-
-    return sample
-
-
-def bent_torus(
-    size: tuple[float, float, float], column: int, power: int, divisor: float, *, noise: bool
-) -> Callable[[np.random.Generator, int], Sample]:
-    """Make a torus asymmetric: ``x <- (x - min x)^power / divisor``, then centred; noise comes first."""
-
-    def bend(points: np.ndarray, origin: float) -> np.ndarray:
-        bent = points.copy()
-        bent[:, column] = (points[:, column] - origin) ** power / divisor
-        return bent
-
-    def sample(rng: np.random.Generator, n: int) -> Sample:
-        surface, colors = _torus(rng, n, *size)
-        X = _noisy(rng, surface) if noise else surface
-        X, truth = bend(X, X[:, column].min()), bend(surface, surface[:, column].min())
-        return X - X.mean(axis=0), truth - truth.mean(axis=0), colors
-
-    return sample
+    truth = np.column_stack([ring * np.cos(beta), ring * np.sin(beta), b * h * np.sin(alpha)])
+    X = _noisy(rng, truth) if noise else truth.copy()
+    if bend is not None:
+        column, power, divisor = bend
+        for points in (X, truth):
+            points[:, column] = (points[:, column] - points[:, column].min()) ** power / divisor
+        X, truth = X - X.mean(axis=0), truth - truth.mean(axis=0)
+    return X, truth, {"alpha": alpha, "beta": beta}
 
 
 def three_torus(rng: np.random.Generator, n: int) -> Sample:
+    """Draw a three-dimensional torus in four dimensions."""
     a1, a2, a3 = rng.uniform(0, 2 * np.pi, (3, n))
     tube = 2 + np.cos(a1)
     ring = 8 + tube * np.cos(a2)
@@ -161,32 +117,42 @@ def three_torus(rng: np.random.Generator, n: int) -> Sample:
     return _noisy(rng, surface), surface, {"alpha1": a1, "alpha2": a2, "alpha3": a3}
 
 
+def _noisy(rng: np.random.Generator, surface: np.ndarray) -> np.ndarray:
+    """Add N(0, 0.1) to a surface, and ten more columns of N(0, 0.5)."""
+    noisy = surface + rng.normal(0, 0.1, surface.shape)
+    return np.column_stack([noisy, rng.normal(0, 0.5, (len(surface), 10))])
+
+
+LONG, SHORT = (4 * np.pi, 2.0), (6.0, 2.0)
 HIGH, WIDE = (3.0, 2.0, 8.0), (10.0, 2.0, 2.0)
-# name: title, sampler, eps, d, s, the set the paper reports (counted from 1), n
-TABLE: dict[str, tuple[str, Callable[[np.random.Generator, int], Sample], float, int, int, tuple[int, ...], int]] = {
-    "D1": ("strip", strip, 0.25, 2, 2, (1, 7), 10_000),
-    "D2": ("strip with cavity", strip_with_cavity, 0.25, 2, 2, (1, 4), 10_000),
-    "D3": ("swiss roll", swiss_roll, 1.0, 2, 2, (1, 9), 10_000),
-    "D4": ("swiss roll with cavity", swiss_roll_with_cavity, 1.0, 2, 2, (1, 8), 10_000),
-    "D5": ("gaussian manifold", gaussian, 0.5, 2, 2, (1, 6), 10_000),
-    "D6": ("cube", cube, 0.5, 3, 3, (1, 2, 8), 10_000),
-    "D7": ("high torus", torus(HIGH), 1.5, 2, 3, (1, 4, 5), 10_000),
-    "D8": ("wide torus", torus(WIDE), 1.5, 2, 3, (1, 2, 7), 10_000),
-    "D9": ("z-asymmetric high torus", bent_torus(HIGH, 2, 3, 1500, noise=False), 1.0, 2, 3, (1, 3, 4), 10_000),
-    "D10": ("x-asymmetric high torus", bent_torus(HIGH, 0, 2, 10, noise=False), 1.0, 2, 3, (1, 2, 4), 10_000),
-    "D11": ("z-asymmetric wide torus", bent_torus(WIDE, 2, 3, 50, noise=True), 2.0, 2, 3, (1, 2, 5), 10_000),
-    "D12": ("x-asymmetric wide torus", bent_torus(WIDE, 0, 3, 1000, noise=True), 2.0, 2, 3, (1, 2, 5), 10_000),
-    "D13": ("three-torus", three_torus, 4.0, 3, 4, (1, 2, 5, 10), 50_000),
-}
+# name: title, sampler with its arguments, eps, d, s, the set the paper reports (counted from 1), n
+TABLE: dict[str, tuple[str, Callable[..., Sample], dict[str, Any], float, int, int, tuple[int, ...], int]] = {
+    "D1": ("strip", strip, {"half": LONG}, 0.25, 2, 2, (1, 7), 10_000),
+    "D2": ("strip with cavity", strip, {"half": LONG, "hole": (2 * np.pi / 3, 2 / 3)}, 0.25, 2, 2, (1, 4), 10_000),
+    "D3": ("swiss roll", strip, {"half": SHORT, "roll": True}, 1.0, 2, 2, (1, 9), 10_000),
+    "D4": ("swiss roll with cavity", strip, {"half": SHORT, "hole": (1, 1 / 3), "roll": True}, 1.0, 2, 2, (1, 8),
+           10_000),
+    "D5": ("gaussian manifold", gaussian, {}, 0.5, 2, 2, (1, 6), 10_000),
+    "D6": ("cube", cube, {}, 0.5, 3, 3, (1, 2, 8), 10_000),
+    "D7": ("high torus", torus, {"size": HIGH}, 1.5, 2, 3, (1, 4, 5), 10_000),
+    "D8": ("wide torus", torus, {"size": WIDE}, 1.5, 2, 3, (1, 2, 7), 10_000),
+    "D9": ("z-asymmetric high torus", torus, {"size": HIGH, "bend": (2, 3, 1500), "noise": False}, 1.0, 2, 3,
+           (1, 3, 4), 10_000),
+    "D10": ("x-asymmetric high torus", torus, {"size": HIGH, "bend": (0, 2, 10), "noise": False}, 1.0, 2, 3,
+            (1, 2, 4), 10_000),
+    "D11": ("z-asymmetric wide torus", torus, {"size": WIDE, "bend": (2, 3, 50)}, 2.0, 2, 3, (1, 2, 5), 10_000),
+    "D12": ("x-asymmetric wide torus", torus, {"size": WIDE, "bend": (0, 3, 1000)}, 2.0, 2, 3, (1, 2, 5), 10_000),
+    "D13": ("three-torus", three_torus, {}, 4.0, 3, 4, (1, 2, 5, 10), 50_000),
+}  # fmt: skip
 
 
 def names() -> tuple[str, ...]:
-    """List the synthetic data sets.
+    """List the synthetic data sets that :func:`load` takes.
 
     Returns
     -------
     tuple of str
-        The names that :func:`load` takes.
+        "D1" to "D13".
 
     Examples
     --------
@@ -225,8 +191,8 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     ((400, 3), ['x', 'y'])
     """
     name = check_choice("name", name.upper() if isinstance(name, str) else name, names())
-    title, sample, bandwidth, d, s, chosen, default = TABLE[name]
+    title, sample, shape, bandwidth, d, s, chosen, default = TABLE[name]
     n = default if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
     seed = random_state if isinstance(random_state, np.random.Generator) else check_seed(random_state)
-    X, truth, colors = sample(np.random.default_rng(seed), n)
+    X, truth, colors = sample(np.random.default_rng(seed), n, **shape)
     return Dataset(name, title, X, truth, colors, bandwidth, d, s, tuple(k - 1 for k in chosen))

@@ -59,6 +59,10 @@ metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affi
     What ``transform`` returns for a point without a training point within the radius: the coordinates of the
     nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
     regressors that follow in a pipeline refuse it.""",
+    "training": """X : ndarray of shape (n_samples, n_features)
+    The training points, or a matrix of the pairs; see ``metric``.
+y : None
+    Ignored.""",
     "progress": """progress : bool or callable, optional
     True shows a bar per stage, in a terminal or a notebook. A function is called as
     ``progress(stage, done, total)``.""",
@@ -77,13 +81,18 @@ feature_names_in_ : ndarray of shape (``n_features_in_``,)
 }
 
 
+def from_table(owner: Owner) -> Owner:
+    """Decorator: fill a docstring from our texts and the table of options."""
+    return documented(owner, OWN)
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def estimator(cls: type[Owner]) -> type[Owner]:
     """Decorator: the fields of a class are its parameters, documented by the table of options.
 
     As scikit-learn wants it, ``__init__`` stores them and checks nothing.
     """
-    made = documented(dataclass(kw_only=True, eq=False, repr=False)(cls), OWN)
+    made = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
     made.__init__ = answers(made.__init__)  # type: ignore[method-assign]
     return made
 
@@ -113,39 +122,13 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     progress: Progress | bool | None = None
 
     @at_home
-    def fit(self, X: Array, y: Array = None) -> Self:
-        """Compute the map of the points.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            The training points, or a matrix of the pairs; see ``metric``.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        DiffusionMap or IndependentCoordinates
-            The fitted transformer.
-        """
-        entry, X = self._given(X)
-        self._fit(entry, X, self._options(X))
-        return self
-
-    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> None:
-        """Compute the map: ``entry`` names what ``select_coordinates`` gets, ``X`` is what a model keeps."""
-        raise NotImplementedError
-
-    @at_home
+    @from_table
     def fit_transform(self, X: Array, y: Array = None) -> Array:
         """Fit the points and return their coordinates.
 
         Parameters
         ----------
-        X : ndarray of shape (n_samples, n_features)
-            The training points, or a matrix of the pairs; see ``metric``.
-        y : None
-            Ignored.
+        {training}
 
         Returns
         -------
@@ -299,7 +282,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
 
     def _keep(
         self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array = None
-    ) -> None:
+    ) -> Self:
         """Store the model, and the coordinates of all points: those left out of the graph count as new."""
         self.model_ = self._model(X, points, coordinates, subset, bandwidth, rotation)
         self.bandwidth_, self.points_ = self.model_.bandwidth, points
@@ -313,6 +296,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 tell(self._of_training(left_out, n) if finding.code == "new_points.isolated" else finding)
             chosen = whole
         self.embedding_ = chosen
+        return self
 
     def _of_training(self, rows: np.ndarray, n: int) -> Finding:
         """Return what to say of training points without a place in the map, which are no new points."""
@@ -415,7 +399,22 @@ class DiffusionMap(SpectralTransformer):
     (400, 5)
     """
 
-    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> None:
+    @at_home
+    @from_table
+    def fit(self, X: Array, y: Array = None) -> Self:
+        """Compute the map of the points.
+
+        Parameters
+        ----------
+        {training}
+
+        Returns
+        -------
+        DiffusionMap
+            The fitted transformer.
+        """
+        entry, X = self._given(X)
+        asked = self._options(X)
         if is_found(asked["bandwidth"]) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
@@ -426,7 +425,7 @@ class DiffusionMap(SpectralTransformer):
             back = way_back(given, rows)
             coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used), back)
         self.eigenvalues_ = found.eigenvalues
-        self._keep(X, rows.used, coordinates, range(run.options.n_components), run.options.bandwidth)
+        return self._keep(X, rows.used, coordinates, range(run.options.n_components), run.options.bandwidth)
 
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """Find the bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
@@ -496,7 +495,22 @@ class IndependentCoordinates(SpectralTransformer):
     search: str = "exhaustive"
     untangle: bool = True
 
-    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> None:
+    @at_home
+    @from_table
+    def fit(self, X: Array, y: Array = None) -> Self:
+        """Choose the coordinates.
+
+        Parameters
+        ----------
+        {training}
+
+        Returns
+        -------
+        IndependentCoordinates
+            The fitted transformer.
+        """
+        entry, X = self._given(X)
+        asked = self._options(X)
         if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
             text = (
                 f"{option(missing[0])} is required with {option('metric', self.metric)}, since 'auto' needs the points"
@@ -507,7 +521,8 @@ class IndependentCoordinates(SpectralTransformer):
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
-        self._keep(X, to_host(found.points), found.coordinates, found.subset, used["bandwidth"], found.rotation)
+        chosen = found.coordinates, found.subset, used["bandwidth"], found.rotation
+        return self._keep(X, to_host(found.points), *chosen)
 
 
 def few_points_bandwidth(X: Array) -> float:

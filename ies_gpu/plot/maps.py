@@ -97,10 +97,12 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     ----------
     X : array or pandas.DataFrame of shape (n, D)
         Points. The columns of a frame name the axes.
-    colors, cmap, ax : optional
+    colors : array, pandas.Series, pandas.DataFrame or dict, optional
         As in :func:`ies_gpu.plot.embedding`.
     title : str, optional
         None by default, or which columns are drawn.
+    cmap, ax : optional
+        As in :func:`ies_gpu.plot.embedding`.
 
     Returns
     -------

@@ -29,17 +29,14 @@ NEIGHBOURS = 10  # as in ``unexplained_variance``
 
 
 class InverseError(NamedTuple):
-    """How far points are from what :meth:`Model.inverse_transform` makes of their coordinates.
-
-    Each training point is left out in turn and predicted from the others.
+    """How far training points are from what :meth:`Model.inverse_transform` makes of the others.
 
     Attributes
     ----------
     rms : float
         The root mean square of the distance, in the units of the points.
     unexplained : float
-        The share of the variance of the points that is lost, as in :func:`unexplained_variance`; ``1 - unexplained`` is
-        R squared.
+        The share of the variance of the points that is lost; ``1 - unexplained`` is R squared.
     """
 
     rms: float

@@ -19,10 +19,7 @@ from .selection import Selection
 
 
 def each_part(select: Callable[..., Selection], given: Inputs, asked: dict[str, Any]) -> list[Selection]:
-    """One result per part, the largest first: ``select`` with what was asked, for the points of each part.
-
-    At its own bandwidth a part may fall into parts again, which then count as parts themselves.
-    """
+    """Return one result per part, the largest first; at its own bandwidth a part may fall into parts again."""
     for name in ("disconnected", "checkpoint", "resume", "client"):
         if asked.get(name) not in (None, False):
             text = f"{option(name)} does not work with {option('select_each_part')}, which makes several maps"
@@ -41,7 +38,8 @@ def each_part(select: Callable[..., Selection], given: Inputs, asked: dict[str, 
         whole = rows is everything
         own = {given.entry: value if whole else part_of(value, rows, given.entry)}
         try:
-            found, said = heard(select, own, asked | {"disconnected": way})
+            with listen() as said:
+                found = select(**own, **asked | {"disconnected": way})
         except DisconnectedGraphError as error:
             if not error.parts and way == "raise":  # many points without a neighbour: one part, then the rest
                 waiting.append((rows, "largest"))
@@ -54,7 +52,8 @@ def each_part(select: Callable[..., Selection], given: Inputs, asked: dict[str, 
                 raise
             refused.append(f"of one with {len(rows):,} points: {error}")
             continue
-        done.append((in_whole(found, rows), said))
+        # the rows left out are reported for all parts together
+        done.append((in_whole(found, rows), [finding for finding in said if finding.code != "graph.left_out"]))
         if way == "largest" and len(rest := np.setdiff1d(rows, done[-1][0].points)) >= fewest:
             waiting.append((rest, way))
     done.sort(key=lambda pair: -len(pair[0].points))
@@ -68,7 +67,7 @@ def each_part(select: Callable[..., Selection], given: Inputs, asked: dict[str, 
 
 
 def part_of(value: Array, rows: np.ndarray, entry: str) -> Array:
-    """The points of a part, or the block of its rows and columns."""
+    """Return the points of a part, or the block of its rows and columns."""
     chosen = backend_of(value.data if hasattr(value, "tocsr") else value).asarray(rows)
     if entry == "X":
         return value[chosen]
@@ -76,17 +75,8 @@ def part_of(value: Array, rows: np.ndarray, entry: str) -> Array:
     return value[chosen][:, chosen]
 
 
-def heard(
-    select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]
-) -> tuple[Selection, list[Finding]]:
-    """Return a result and its warnings, held back; the rows left out are reported for all parts together."""
-    with listen() as said:
-        found = select(**own, **asked)
-    return found, [finding for finding in said if finding.code != "graph.left_out"]
-
-
 def in_whole(part: Selection, rows: np.ndarray) -> Selection:
-    """The result with its points counted in the whole input."""
+    """Return the result with its points counted in the whole input."""
     stray = [int(rows[row]) for row in part.diagnostics["stray_points"]]
     return replace(part, points=rows[part.points], diagnostics=part.diagnostics | {"stray_points": stray})
 

@@ -35,9 +35,7 @@ def save(result: Selection | Model, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a result or a model from a file.
-
-    Files of older versions are read too.
+    """Read a result or a model from a file, also of an older version.
 
     Parameters
     ----------
@@ -56,11 +54,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     ValueError
         If the file is truncated, is something else, or was written by a newer version.
 
-    See Also
-    --------
-    Selection.save : Write a result.
-    Model.save : Write a model.
-
     Examples
     --------
     >>> from ies_gpu import datasets, load, select_coordinates
@@ -69,9 +62,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> selection.save("run.npz")
     >>> load("run.npz").names
     ('phi1', 'phi7')
-    >>> selection.model(X).save("model.npz")
-    >>> load("model.npz").transform(X[:5] + 0.01).shape
-    (5, 2)
     """
     if is_remote(check_path(path)):
         with fetched(os.fspath(path)) as local:
@@ -114,9 +104,6 @@ def _check_header(path: Path, header: Any) -> type:
     kind, version = FORMATS[header["format"]]
     if header["version"] > version:
         writer = header.get("written_by", "a newer version")
-        text = (
-            f"{path} was written by {writer} in format {header['version']}, but this version ({__version__}) only "
-            f"reads formats up to {version}"
-        )
+        text = f"{path} was written by {writer} in format {header['version']}, and {__version__} reads up to {version}"
         raise refusal("file.newer", text, "upgrade with pip install -U ies-gpu")
     return kind

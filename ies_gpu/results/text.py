@@ -101,10 +101,8 @@ def _score_of_first(selection: Any) -> str:
     scores = selection.ranking.scores[(selection.ranking.subsets == np.arange(s)).all(axis=1)]
     if len(scores):
         return f"{scores[0]:.3f}"
-    if stray := [k for k in selection.diagnostics.get("stray_coordinates", ()) if k < s]:
-        return f"not scored, because {names_text(stray)} {'is' if len(stray) == 1 else 'are'} excluded"
-    how = selection.diagnostics.get("search", {}).get("method", "exhaustive").replace("_", " ")
-    return "not scored" if how == "exhaustive" else f"not scored by the {how} search"
+    stray = [k for k in selection.diagnostics.get("stray_coordinates", ()) if k < s]
+    return f"not scored, because of {names_text(stray)}" if stray else "not scored by this search"
 
 
 def short(value: Any) -> str:

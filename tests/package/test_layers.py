@@ -24,7 +24,7 @@ ROOMS = [
 ]  # fmt: skip
 LEVELS = 22  # modules in the longest chain of imports; only ever lowered
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report"), ("analysis", "plot")}
+DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "plot")}
 
 
 def imports(path: Path, text: str | None = None):
