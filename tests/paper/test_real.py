@@ -14,7 +14,7 @@ import pytest
 import ies_gpu
 from benchmarks.paper.book import Book
 from benchmarks.paper.real import fill
-from benchmarks.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
+from benchmarks.paper.real_cases import CASES, features, mirror_set, torsion_r2
 from ies_gpu import umap_init
 from tests.extras import needed
 from tests.manifolds import rectangle
@@ -81,11 +81,6 @@ def test_copies_of_spectra_are_left_out(folder):
     found = features(replace(SPECTRA, stray=0.0), folder / "s.npz", None)
     assert len(found.X) == 700 and "20 of 720" in found.notes[0]
     assert len(features(SPECTRA, folder / "s.npz", 100).X) == 97  # three of a hundred are too far from the others
-
-
-def test_stray_points_are_left_out(rng):
-    X = np.vstack([rng.normal(size=(97, 3)), 50 + 20 * np.arange(9).reshape(3, 3)])
-    np.testing.assert_array_equal(dense_rows(X, 0.03), np.arange(97))
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
