@@ -103,7 +103,7 @@ def load_molecule(
         raise ValueError(f"{name}: positions must have shape (frames, atoms, 3), got {found.R.shape}")
     if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
         raise ValueError(f"{name}: positions contain NaN or infinite values, the first in frame {good.argmin()}")
-    kept = slice(None) if atoms is None else _checked_atoms(atoms, len(found.z))
+    kept = slice(None) if atoms is None else sorted(_checked_atoms(atoms, len(found.z)))
     return Trajectory(found.R[:, kept], found.z[kept], found.values)
 
 
@@ -156,7 +156,7 @@ def _read_npz(path: Path) -> Trajectory:
 
 def _from_mdanalysis(source: Any, atoms: Sequence[int] | None) -> Trajectory:
     """Return all frames of a universe or a group of atoms, which know their elements or not."""
-    group = source.atoms if atoms is None else source.atoms[_checked_atoms(atoms, len(source.atoms))]
+    group = source.atoms if atoms is None else source.atoms[sorted(_checked_atoms(atoms, len(source.atoms)))]
     universe = getattr(source, "universe", source)
     frames = [np.array(group.positions, dtype=float) for _ in universe.trajectory]  # one buffer for all frames
     symbols = getattr(group, "elements", [""] * len(group.positions))
@@ -185,14 +185,6 @@ def _from_ase(source: Any, name: str) -> Trajectory:
     shared = [key for key in known[0] if all(np.isscalar(values.get(key)) for values in known)]
     columns = {str(key): np.array([values[key] for values in known]) for key in shared}
     return Trajectory(np.array(R), z[0], {key: c for key, c in columns.items() if c.dtype.kind in "buif"})
-
-
-def _checked_atoms(atoms: Sequence[int], count: int) -> list[int]:
-    """Return the numbers of atoms in rising order, or raise if one is not there or comes twice."""
-    numbers = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "numbers such as range(22)")]
-    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= count:
-        raise ValueError(f"atoms must be different numbers between 0 and {count - 1}, got {brief(tuple(numbers))}")
-    return sorted(numbers)
 
 
 @at_home
@@ -431,11 +423,16 @@ def _positions(R: Array, least: int) -> tuple[Any, Backend]:
 
 
 def _checked_chains(name: str, chains: Any, atoms: int) -> np.ndarray:
-    found = []
-    for chain in check_members(name, chains, "chains of four atoms"):
-        found.append([check_integer(name, k, low=0) for k in check_members(name, chain, "four numbers")])
-        if len(set(found[-1])) != 4 or len(found[-1]) != 4 or max(found[-1]) >= atoms:
-            raise ValueError(f"{name} must be four different numbers between 0 and {atoms - 1}, got {brief(chain)}")
+    found = [_checked_atoms(chain, atoms, name, 4) for chain in check_members(name, chains, "chains of four atoms")]
     if not found:
         raise ValueError(f"{name} must name at least one chain of four atoms, got none")
     return np.array(found)
+
+
+def _checked_atoms(members: Any, atoms: int, name: str = "atoms", wanted: int | None = None) -> list[int]:
+    """Return different numbers of atoms, as many as are wanted, or raise."""
+    found = [check_integer(name, k, low=0) for k in check_members(name, members, "numbers such as range(22)")]
+    if not found or len({*found}) < len(found) or len(found) != (wanted or len(found)) or max(found) >= atoms:
+        many = "four " if wanted else ""
+        raise ValueError(f"{name} must be {many}different numbers between 0 and {atoms - 1}, got {brief(members)}")
+    return found

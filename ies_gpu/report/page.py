@@ -57,7 +57,9 @@ def report_page(
     check_selection(selection)
     title = heading(title, "Independent coordinates")
     _check_same(selection, stability, diagnosis)
-    X = None if points is None else check_rows("points", points, selection)
+    X = None if points is None else on_host(check_real_array("points", points, 2))
+    if X is not None:
+        used_points(selection, X, "points")
     if diagnosis is None and can_be_marked(selection):
         diagnosis = diagnose(selection)
     colours = [each for each in colourings_of(colors, selection, CLASSES) if each.values is not None]
@@ -96,24 +98,10 @@ def _check_same(selection: Selection, stability: Stability | None, diagnosis: Di
     if diagnosis is None:
         return
     check_kind("diagnosis", diagnosis, Diagnosis)
-    if len(diagnosis.collapse) != len(selection.points):
-        raise ValueError(
-            f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
-            "diagnose this selection"
-        )
     examined, members = unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
-    mine = (unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection)[0]))
-    if not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
-        raise ValueError("diagnosis is of other coordinates than the selection has; diagnose this selection")
-
-
-def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
-    """Return the points of the run, as numbers on the host."""
-    X = on_host(check_real_array(name, points, 2))
-    if X.shape[1] < 1:
-        raise ValueError(f"{name} must have columns, got shape {X.shape}")
-    used_points(selection, X, name)
-    return X
+    mine = [unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection)[0])]
+    if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
+        raise ValueError("diagnosis is of other points or coordinates than the selection; diagnose this selection")
 
 
 def as_script(content: Any) -> str:

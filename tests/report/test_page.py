@@ -142,7 +142,7 @@ def test_findings_of_another_result_are_refused(strip):
     other = replace(selection, subset=(0, 1), coordinates=selection.coordinates[:, ::-1])
     with pytest.raises(ValueError, match="stability is of phi1, phi2, but the selection is"):
         report_page(selection, stability=selection_stability(other, n_bootstrap=2))
-    with pytest.raises(ValueError, match="diagnosis is of other coordinates"):
+    with pytest.raises(ValueError, match="diagnosis is of other points or coordinates"):
         report_page(selection, diagnosis=diagnose(other))
     told = report_page(selection, diagnosis=diagnose(selection, subset=(0, 2)))  # of other members, which is fine
     assert content(told)["run"]["diagnosis"]["subset"] == [0, 2]
@@ -162,8 +162,8 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
     known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
     for points in (halves.astype(np.float32), pandas.DataFrame(halves).astype("Float64")):
         assert content(report_page(known, points=points))["run"]["input"]["dimensions"] == X.shape[1]
-    for points, words in ((halves[:, 0], "2 axes"), (halves[:, :0], "columns")):
-        with pytest.raises(ValueError, match=f"points must have {words}"):
+    for points in (halves[:, 0], halves[:, :0]):
+        with refused("points.*"):
             report_page(known, points=points)
 
 
