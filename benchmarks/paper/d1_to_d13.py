@@ -9,9 +9,9 @@ import numpy as np
 
 from ies_gpu.backend.sampling import sample_rows
 from ies_gpu.plot.colours import colourings
+from ies_gpu.plot.evidence import draw_path, draw_regrets, shown_sets
 from ies_gpu.plot.figure import axis_labels, new_figure, set_label, styled, unit_mean_square
 from ies_gpu.plot.maps import pairs
-from ies_gpu.plot.path_and_regret import draw_path, draw_regrets, shown_sets
 
 from .book import Book
 from .panels import add_map

@@ -49,7 +49,7 @@ class Parameters:
         matplotlib.figure.Figure
             The figure, with one panel for each.
         """
-        from ..plot.estimates import parameters_figure
+        from ..plot.evidence import parameters_figure
 
         return parameters_figure(self)
 

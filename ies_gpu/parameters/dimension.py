@@ -73,7 +73,7 @@ class DimensionEstimate:
         matplotlib.figure.Figure
             The figure.
         """
-        from ..plot.estimates import dimension_figure
+        from ..plot.evidence import dimension_figure
 
         return dimension_figure(self)
 

@@ -6,9 +6,8 @@ Each function returns a ``matplotlib.figure.Figure`` that belongs to no window a
 
 from __future__ import annotations
 
+from .evidence import diagnosis, path, stability, volumes
 from .figure import set_label
-from .judgement import diagnosis, stability
 from .maps import embedding, points
-from .path_and_regret import path, volumes
 
 __all__ = ["diagnosis", "embedding", "path", "points", "set_label", "stability", "volumes"]

@@ -1,0 +1,382 @@
+"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis, stability, and what "auto" compared."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..analysis.diagnosis.diagnose import Diagnosis
+from ..analysis.stability.result import Stability
+from ..choice.naming import coordinate_numbers
+from ..choice.regularization import TOLERANCE
+from ..parameters.dimension import DOUBTFUL, THRESHOLD
+from ..results.selection import check_selection
+from ..validation import check_members, check_real_array
+from .figure import (
+    COLORS,
+    add_axes,
+    axis_labels,
+    check_kind,
+    ink,
+    label_axes,
+    mark_size,
+    new_figure,
+    on_host,
+    scatter,
+    set_label,
+    styled,
+    tint,
+    unit_mean_square,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..results.selection import Selection
+
+MAX_BOXES = len(COLORS)  # sets of the path that are shown
+PAIRS = 200  # lines between crossing points that are drawn
+SETS = 6  # rivals in the picture of a stability
+TINTS = ("#56B4E9", "#0072B2")  # of resamples and of refits
+COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
+
+
+@styled()
+def path(selection: Selection) -> Figure:
+    """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
+
+    Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
+    the chosen interval shaded. Right: the first set from the left whose percentile (marked) is not positive is chosen.
+
+    Parameters
+    ----------
+    selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.path(selection)
+    """
+    sets = shown_sets(check_selection(selection), MAX_BOXES)
+    figure = new_figure(10.5, 4.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    draw_path(left, selection, sets)
+    draw_regrets(right, selection, sets)
+    count, total = len(selection.path[sets]), len(selection.path)
+    more = f" ({count} of {total} sets)" if count < total else ""
+    figure.suptitle(f"Regularization path: {set_label(selection.subset)} is chosen{more}", fontsize=12)
+    return figure
+
+
+def shown_sets(selection: Selection, most: int) -> slice:
+    """Return which sets of the path to show, with the chosen one among them."""
+    chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
+    first = max(0, chosen + 2 - most)
+    return slice(first, first + most)
+
+
+def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
+    """Draw the loss of each set that is shown as a line over zeta, and the chosen interval."""
+    segments = selection.path[shown]
+    breaks = [segment.low for segment in segments if segment.low > 0]
+    end = min(max([1.6 * value for value in breaks] + [1.3 * selection.zeta]) or 1.0, segments[0].high)
+    low, high = selection.zeta_interval
+    axes.axvspan(low, end if high is None else high, color="0.5", alpha=0.15, linewidth=0)
+    where = np.array([0, end])
+    for number, segment in enumerate(segments):
+        colour = tint(number)
+        axes.plot(where, segment.score - where * segment.penalty, color=colour, linewidth=0.8, alpha=0.6)
+        best, look = np.array([segment.low, min(segment.high, end)]), {"color": colour, "linewidth": 3}
+        axes.plot(best, segment.score - best * segment.penalty, label=set_label(segment.subset), **look)
+    for value in breaks:
+        axes.axvline(value, color="0.5", linewidth=0.8, linestyle=":")
+    axes.axvline(selection.zeta, color=ink(), linewidth=1.0, linestyle="--")
+    name, place = rf"$\zeta_* = {selection.zeta:.4g}$", (selection.zeta, 0.02)
+    axes.annotate(name, place, xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points")
+    # the envelope falls and is convex: with the frame drawn around it the corner of the legend is free
+    top, bottom = max(s.score for s in segments), segments[0].score - end * segments[0].penalty
+    room = max(top - bottom, 1e-9)
+    axes.set(xlim=(0, end), ylim=(bottom - 0.3 * room, top + 0.05 * room))
+    axes.set(title="Path (thick: best set; shaded: chosen interval)", xlabel=r"$\zeta$, the weight of the penalty")
+    axes.set_ylabel(r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$")
+    axes.legend(frameon=False, loc="upper right", ncols=2 if len(segments) > 5 else 1)
+
+
+def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
+    """Draw a box plot of the regret per set that is shown, with the percentile that decides."""
+    regrets, percentiles = on_host(selection.regrets)[:, shown], on_host(selection.regret_percentiles)[shown]
+    spots = np.arange(1, len(percentiles) + 1)
+    boxes = axes.boxplot(
+        regrets, positions=spots, widths=0.55, patch_artist=True, whis=(5, 95), showfliers=False,
+        medianprops={"color": ink(), "linewidth": 1.5},
+    )  # fmt: skip
+    for number, box in enumerate(boxes["boxes"]):
+        box.set(facecolor=tint(number), alpha=0.45, edgecolor=tint(number))
+    axes.axhline(0, color=ink(), linewidth=1.0)
+    alpha = selection.diagnostics.get("parameters", {}).get("percentile")
+    name = "deciding percentile" if alpha is None else f"percentile {alpha:g}"
+    passed = percentiles <= TOLERANCE
+    for ok, fill, verdict in ((~passed, "none", "positive: fails"), (passed, ink(), "not positive: passes")):
+        if ok.any():
+            mark = {"s": 36, "facecolors": fill, "marker": "D", "edgecolors": ink()}
+            axes.scatter(spots[ok], percentiles[ok], zorder=5, label=f"{name} {verdict}", **mark)
+    names = [set_label(segment.subset) for segment in selection.path[shown]]
+    crowded = len(names) * len(selection.subset) > 10
+    axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
+    axes.set(title="Regret (box: quartiles, whiskers: 5 to 95 %)", ylabel=r"leave-one-out regret $D(S, i)$")
+    axes.set_xlabel(r"set on the path, from $\zeta = \infty$ down")
+    if abs(regrets).max(initial=0) <= TOLERANCE:  # with d = 1 all are 0 or rounding errors, which must not set the axis
+        axes.set_ylim(-1, 1)
+    axes.set_ylim(top=axes.get_ylim()[1] + 0.2 * np.ptp(axes.get_ylim()))  # room for the legend above the boxes
+    axes.legend(frameon=False, loc="upper right")
+
+
+@styled()
+def volumes(selection: Selection, subsets: Sequence[Any] | None = None) -> Figure:
+    """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
+
+    Near 0 the map has lost a dimension there; 1 is best. Other sets than the chosen one need the tangent bases.
+
+    Parameters
+    ----------
+    selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
+    subsets : sequence of sets, or one set, optional
+        0-based numbers or names. By default the chosen set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
+    """
+    m = check_selection(selection).coordinates.shape[1]
+    if subsets is not None:
+        subsets = check_members("subsets", subsets, "sets of coordinates")
+    if subsets and all(isinstance(member, numbers.Integral | str) for member in subsets):
+        subsets = [subsets]  # one set alone
+    sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
+    figure = new_figure(7, 4.2)
+    axes: Any = figure.subplots()
+    edges = np.linspace(0, 1, 51)
+    for number, chosen in enumerate(sets):
+        logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
+        values, colour = np.exp(on_host(logs)), tint(number)
+        label = f"{set_label(chosen)}: mean {values.mean():.2f}"
+        share = np.full(len(values), 100 / len(values))
+        axes.hist(values, edges, weights=share, color=colour, alpha=0.3 if len(sets) < 3 else 0.12)
+        axes.hist(values, edges, weights=share, color=colour, histtype="step", linewidth=1.5, label=label)
+    axes.set(xlim=(0, 1), ylim=(0, axes.get_ylim()[1] * (1.05 + 0.07 * len(sets))))  # room for the legend
+    axes.set_xlabel(r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)")
+    axes.set_ylabel("share of points (%)")
+    axes.legend(frameon=False, loc="upper right")
+    axes.set_title("Volume of the tangent space in the embedding", fontsize=12)
+    return figure
+
+
+@styled()
+def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
+    """Draw where a map fails. Crossing points are joined to their partners.
+
+    Parameters
+    ----------
+    found : Diagnosis
+        The result of :func:`ies_gpu.diagnose`.
+    points : array of shape (n, D), optional
+        The data, or its true parameters, for a second panel, which shows the first 3 columns. Without it the second
+        panel shows the collapse.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, diagnose, plot, select_coordinates
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.diagnosis(diagnose(selection), points=X[:, :2])
+    """
+    check_kind("found", found, Diagnosis)
+    if len(found.subset) < 2:
+        raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
+    Y = unit_mean_square(found.embedding)[:, :3]
+    figure = new_figure(11, 4.8)
+    left = add_axes(figure, (1, 2, 1), Y.shape[1])
+    draw_findings(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
+    left.set_title(f"The map by {set_label(found.subset)}")
+    if points is None:
+        draw_collapse(figure.add_subplot(1, 2, 2), found)
+    else:
+        data = on_host(check_real_array("points", points, 2))
+        columns = data.shape[1]
+        if data.shape[0] != len(Y) or columns < 2:
+            raise ValueError(f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}")
+        data = data[:, :3]
+        right = add_axes(figure, (1, 2, 2), data.shape[1])
+        draw_findings(right, data, axis_labels(range(3), "x"), found)
+        of_more = f" (the first 3 of {columns} columns)" if columns > 3 else ""
+        right.set_title(f"The same points in the data{of_more}")
+    handles, texts = left.get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
+    seen = ", ".join(kind for kind, count in found.counts.items() if count)
+    figure.suptitle("Nothing found" if found.clean else seen or "Not decided: too few points", fontsize=12)
+    return figure
+
+
+def draw_findings(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:
+    """Draw the points with what was found at them, and lines between those that cross."""
+    parts = (found.dependencies, found.knots, (found.crossings,), (found.overlaps,))
+    groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
+    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), mark_size(len(Y))
+    scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
+    for number, (name, rows) in enumerate(zip(found.counts, groups, strict=True)):
+        if len(rows):
+            scatter(axes, Y[rows], s=3 * size, c=tint(number), label=f"{name} ({len(rows):,})", zorder=3)
+    for a, b in found.crossings[:PAIRS]:
+        axes.plot(*Y[[a, b]].T, color=tint(2), linewidth=0.5, alpha=0.5)
+    label_axes(axes, labels[: Y.shape[1]])
+
+
+def draw_collapse(axes: Any, found: Diagnosis) -> None:
+    """Draw a histogram of the collapse."""
+    top = max(4.0, float(np.quantile(found.collapse, 0.999)))
+    axes.hist(np.clip(found.collapse, 0.5, top), np.geomspace(0.5, top, 60), color="0.6")
+    axes.axvline(1.0, color=ink(), linestyle=":", linewidth=1)
+    axes.set(xscale="log", yscale="log", ylabel="points", title="How far the map throws points together")
+    ticks = [t for t in (0.5, 1, 2, 3, 5, 10, 20, 50, 100, 200) if t <= top]
+    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("collapse: spread of the nearest points in the map (1: kept together)")
+
+
+@styled()
+def stability(found: Stability) -> Figure:
+    """Draw how often resamples and subsamples choose each set.
+
+    Parameters
+    ----------
+    found : Stability
+        The result of :func:`ies_gpu.selection_stability`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates, selection_stability
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.stability(selection_stability(selection))
+    """
+    check_kind("found", found, Stability)
+    kinds = {"resamples": (found.bootstrap, found.n_bootstrap), "subsamples, refitted": (found.refits, found.n_refits)}
+    made = {name: shares for name, (shares, count) in kinds.items() if count}
+    highest = {s: max(shares.get(s, 0.0) for shares in made.values()) for shares in made.values() for s in shares}
+    sets = sorted({found.subset, *highest}, key=lambda s: (s != found.subset, -highest.get(s, 0.0)))[:SETS]
+    figure = new_figure(7, 1.4 + 0.45 * max(len(sets), 3))
+    axes: Any = figure.subplots()
+    places = np.arange(len(sets))
+    for number, (name, shares) in enumerate(made.items()):
+        widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
+        look = {"color": TINTS[number], "label": f"{name} ({kinds[name][1]:,})"}
+        axes.bar_label(axes.barh(places + shift, widths, 0.34, **look), fmt="%.0f %%", padding=2)
+    names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
+    axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
+    axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # thin bars, and room for the legend
+    axes.set(xlim=(0, 112), xticks=range(0, 101, 25), xlabel="share that chooses the set (%)")
+    axes.set_title("Would another sample choose the same set?", fontsize=12)
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def logarithmic(axes: Any, values: Any) -> None:
+    """Make an axis logarithmic, with some of its values written out."""
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.set_xticks(values[:: max(1, len(values) // 5)])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+    axes.xaxis.set_minor_formatter(lambda *_: "")
+
+
+@styled()
+def dimension_figure(estimate: Any) -> Figure:
+    """Return the spectrum or curve behind a dimension."""
+    figure = new_figure(6.4, 4.2)
+    axes = figure.subplots()
+    figure.suptitle(f"Intrinsic dimension {estimate.value} ({estimate.method})", fontsize=12)
+    x, y, raw = estimate.scales, estimate.curve, estimate.raw
+    if estimate.method == "local_pca":
+        draw_spectrum(axes, y, estimate.value)
+        return figure
+    axes.plot(x, y, "o-", color=tint(0), markersize=3)
+    logarithmic(axes, x)
+    axes.axhline(raw, color=tint(1), linestyle="--", label=f"estimate {raw:.2f}")
+    axes.set_ylim(bottom=0)
+    axes.set(xlabel="neighbours $k$", ylabel="Levina-Bickel estimate")
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
+    """Draw the local spectrum with the threshold that a direction of the manifold reaches."""
+    places = range(1, len(spectrum) + 1)
+    axes.bar(places, spectrum, color=[tint(0) if k <= dimension else "0.7" for k in places])
+    axes.axhspan(*DOUBTFUL, color=tint(1), alpha=0.15, linewidth=0, label="doubtful")
+    axes.axhline(THRESHOLD, color=tint(1), linestyle="--", label=f"threshold {THRESHOLD}")
+    axes.set(xticks=places, ylim=(0, 1.05 * max(1.0, *spectrum)))
+    axes.set(xlabel="number of the local principal direction", ylabel="variance (1: a direction of the manifold)")
+    axes.legend(frameon=False)
+
+
+@styled()
+def parameters_figure(found: Any) -> Figure:
+    """Return what an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
+    basis, d, s = found.basis, found.intrinsic_dim, found.subset_size
+    kinds = ["scan"] * (len(basis["scan"]) > 1) + ["spectrum"] * bool(basis["spectrum"]) + ["sizes"]
+    figure = new_figure(4.6 * len(kinds), 4.0)
+    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+        if kind == "spectrum":
+            draw_spectrum(axes, basis["spectrum"], d)
+            axes.set_title(f"Intrinsic dimension: {d}")
+            continue
+        rows, (name, measure) = basis[kind], COMPARED[kind]
+        x, y = [row[name] for row in rows], [row[measure] for row in rows]
+        if kind == "scan":
+            axes.plot(x, y, "o-", color=tint(0))
+            logarithmic(axes, x)
+            fixed = not isinstance(found.bandwidth, str)
+            if fixed:
+                axes.axvline(found.bandwidth, color=tint(1), linestyle="--")
+            axes.set_title(f"Bandwidth: {found.bandwidth:.4g}" if fixed else f"Bandwidth: {found.bandwidth}")
+            axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
+            axes.set_ylabel("variance lost along the worst local direction")
+        else:
+            axes.bar(x, y, color=[tint(0) if size == s else "0.7" for size in x], width=0.6)
+            axes.set(title=f"Coordinates: {s}", xlabel="number of coordinates $s$", xticks=x)
+            axes.set_ylabel("unexplained fraction of the variance of $X$")
+        for place, row in zip(zip(x, y, strict=True), rows, strict=True):
+            near = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 9}
+            axes.annotate(set_label(row["subset"]), place, **near)
+        axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
+    return figure
