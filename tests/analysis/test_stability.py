@@ -264,7 +264,7 @@ def test_bad_arguments(strip):
 def sampled_strip(ratio: float, density: float, seed: int):
     """D1's strip with another aspect ratio and density: the fit, its points, and the modes of its eigenvectors."""
     n = round(10_000 * density * ratio / (2 * np.pi))
-    points = synthetic._strip(np.random.default_rng(seed), n, (2 * ratio, 2))
+    points = synthetic.strip(np.random.default_rng(seed), n, half=(2 * ratio, 2))[0]
     fit = ies_gpu.select_coordinates(points, intrinsic_dim=2, subset_size=2, bandwidth=0.25)
     labels, _, functions = neumann((points[:, :2] + [2 * ratio, 2]) / 4, ratio, 40)
     return points, fit, [labels[k] for k in identified(fit.coordinates, functions)]
