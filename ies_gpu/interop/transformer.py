@@ -1,0 +1,356 @@
+"""What both scikit-learn transformers share: parameters and their documentation, input, output, new points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar, dataclass_transform
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, check_non_negative, validate_data
+
+from ..backend import at_home, backend_of, host_view
+from ..backend.array import Array
+from ..embedding.graph import check_sides
+from ..embedding.local import with_diagonal
+from ..embedding.metrics import AFFINITY, GIVEN, check_metric, points_in_metric
+from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
+from ..errors import IESWarning, first_few
+from ..findings import Finding, finding_of, listen, option, refusal, tell, warning
+from ..options import FIXED, TABLE, answers, documented, is_auto, is_found, is_local
+from ..results.model import InverseError, Model, make_model
+from ..run.log import Progress
+from ..validation import (
+    check_choice,
+    check_integer,
+    check_kernel,
+    check_length,
+    check_points,
+    check_real_array,
+    check_seed,
+    check_unmasked,
+)
+
+Owner = TypeVar("Owner")
+FEWEST = 4  # points: with fewer there is no map with two coordinates
+# what both document, but not as the table of options does
+OWN = {
+    "n_neighbors": """n_neighbors : int, optional
+    Connect each point to this many nearest ones instead of all within the radius; see :func:`select_coordinates`.""",
+    "metric": """\
+metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affinity"}, default="euclidean"
+    How distances are measured, as in :func:`select_coordinates`. With "precomputed", ``fit`` takes the distances
+    between the training points and ``transform`` those from new points to the training points. A dense matrix has
+    all of them; a sparse one those between neighbours, as ``sklearn.neighbors.KNeighborsTransformer`` makes it, and
+    two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.""",
+    "isolated": """isolated : {"nearest", "nan"}, default="nearest"
+    What ``transform`` returns for a point without a training point within the radius: the coordinates of the
+    nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
+    regressors that follow in a pipeline refuse it.""",
+    "training": """X : ndarray of shape (n_samples, n_features)
+    The training points, or a matrix of the pairs; see ``metric``.
+y : None
+    Ignored.""",
+    "progress": """progress : bool or callable, optional
+    True shows a bar per stage, in a terminal or a notebook. A function is called as
+    ``progress(stage, done, total)``.""",
+    "fitted": """eigenvalues_ : ndarray of shape (n_components,)
+    Of ``L = I - P``, in rising order.
+bandwidth_ : float
+    The bandwidth that was used.
+model_ : Model
+    What ``transform`` uses; :meth:`Model.save` writes it.
+inverse_error_ : InverseError
+    How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
+n_features_in_ : int
+    Number of columns seen in ``fit``.
+feature_names_in_ : ndarray of shape (``n_features_in_``,)
+    Names of the columns seen in ``fit``, if they are all strings.""",
+}
+
+
+def from_table(owner: Owner) -> Owner:
+    """Decorator: fill a docstring from our texts and the table of options."""
+    return documented(owner, OWN)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def estimator(cls: type[Owner]) -> type[Owner]:
+    """Decorator: the fields of a class are its parameters, documented by the table of options.
+
+    As scikit-learn wants it, ``__init__`` stores them and checks nothing.
+    """
+    made = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
+    made.__init__ = answers(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
+@estimator
+class SpectralTransformer(TransformerMixin, BaseEstimator):
+    """What both transformers share: parameters, input, names of the output, and new points."""
+
+    # fitted: model_ (a Model), embedding_, points_, bandwidth_; an annotation would make them parameters
+    n_components: int = field(default=20, kw_only=False)
+    bandwidth: float | str = "auto"
+    n_neighbors: int | None = None
+    radius: float | None = None
+    self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
+    scale: str = "rms"
+    diffusion_time: float = 1.0
+    disconnected: str = "auto"
+    isolated: str = "nearest"
+    device: str = "auto"
+    dtype: str = "float64"
+    memory_limit: int | None = None
+    n_threads: int | None = None
+    random_state: Any = 0
+    tol: float = 1e-8
+    progress: Progress | bool | None = None
+
+    @at_home
+    @from_table
+    def fit_transform(self, X: Array, y: Array = None) -> Array:
+        """Fit the points and return their coordinates.
+
+        Parameters
+        ----------
+        {training}
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+            The coordinates of the training points.
+        """
+        return self._for_output(self.fit(X, y).embedding_)
+
+    @at_home
+    def transform(self, X: Array) -> Array:
+        """Place new points in the map, by the Nystrom extension.
+
+        Training points get their training coordinates. A point without a training point within the radius gets the
+        coordinates of the nearest one, or NaN (see ``isolated``), with a warning.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_features)
+            New points, or their distances or affinities to the training points; see ``metric``.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_coordinates)
+            Their coordinates.
+        """
+        check_is_fitted(self)
+        return self._for_output(self._extend(self._input(X, reset=False)))
+
+    def _for_output(self, coordinates: Array) -> Array:
+        """Return coordinates, on the host if scikit-learn makes a table of them: it cannot of an array on a GPU."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return coordinates if chosen == "default" else backend_of(coordinates).to_host(coordinates)
+
+    def inverse_transform(self, X: Array) -> Array:
+        """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
+
+        ``inverse_error_`` says how far from the truth that is.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_coordinates)
+            Coordinates, as ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+            Points.
+        """
+        check_is_fitted(self)
+        return self.model_.inverse_transform(host_view(X) if backend_of(X).device == "cpu" else X)
+
+    @property
+    def inverse_error_(self) -> InverseError:
+        """The error of ``inverse_transform`` at training points that are left out in turn."""
+        check_is_fitted(self)
+        return self.model_.inverse_error
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the coordinates, counted from 1.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Only compared with the names seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of str objects
+            Names such as ``phi1`` and ``phi7``.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        return np.asarray(self.model_.names, dtype=object)
+
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X holds distances or affinities; ``metric`` may be anything before it is checked."""
+        return isinstance(self.metric, str) and self.metric in GIVEN
+
+    def _input(self, X: Array, *, reset: bool) -> Array:
+        """Return points as float64, on their own device, with as many columns as in ``fit``."""
+        if backend_of(X).device != "cpu":
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return check_real_array("X", X, 2)
+        check_unmasked("X", X)  # scikit-learn shows what is behind a mask
+        fewest = FEWEST if reset else 1
+        try:
+            checks = {"ensure_min_samples": fewest, "ensure_all_finite": False}
+            sparse = ["csr", "csc", "coo"] if self._precomputed else False
+            X = validate_data(self, host_view(X), reset=reset, dtype=np.float64, accept_sparse=sparse, **checks)
+        except MemoryError:
+            raise
+        except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            reason = " ".join(str(error).split())
+            raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
+        return X if self._precomputed else self._finite(X)
+
+    def _finite(self, X: np.ndarray) -> Any:
+        """Return X if all entries are numbers; our own message says where they are not."""
+        try:
+            return check_real_array("X", X, 2, columns=getattr(self, "feature_names_in_", None))
+        except ValueError as error:
+            found = finding_of(error)
+            if found is None or not np.isnan(X).any() or np.isinf(X).any():
+                raise
+            raise refusal(found.code, found.text, f"{found.advice}, or put SimpleImputer before this step") from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.positive_only = tags.input_tags.sparse = self._precomputed
+        return tags
+
+    def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
+        """Return the training data by the name of its entry, checked, and as a model takes it."""
+        check_metric(self.metric, *GIVEN)
+        X = self._input(X, reset=True)
+        if not self._precomputed:
+            X = check_points(X)
+            return {"X": X}, X
+        if X.shape[0] != X.shape[1]:
+            what = "affinities" if self.metric == AFFINITY else "distances"
+            text = f"{option('metric', self.metric)} needs the square matrix of {what} between the training points"
+            raise refusal("X.shape", f"{text}, got {X.shape}")
+        if backend_of(X).device == "cpu":
+            check_non_negative(X, f"{type(self).__name__}.fit of {self.metric} pairs")  # in scikit-learn's words
+        if self.metric == AFFINITY:
+            kernel = check_kernel(X, "X")
+            return {"kernel": kernel}, kernel
+        sparse = backend_of(X).sparse.issparse(X)
+        if is_found(self.bandwidth):
+            text = (
+                f"{option('bandwidth')} is required with {option('metric', 'precomputed')}, since 'auto' needs points"
+            )
+            raise refusal("bandwidth.missing", text)
+        graph, _ = check_sides(X, radius=self._radius(sparse), name="X")
+        return {"graph": graph}, with_diagonal(graph, 0.0) if sparse else X
+
+    def _radius(self, sparse: bool) -> float | None:
+        """Return how far apart neighbours may be in given distances; None for all that a sparse matrix stores."""
+        if self.radius is not None:
+            return check_length("radius", self.radius)
+        return None if sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
+
+    def _extend(self, X: Array) -> Array:
+        if self._precomputed:  # distances to points that were left out of the map say nothing
+            X = (X.tocsr() if hasattr(X, "tocsr") else X)[:, self.points_]
+        return self.model_.transform(
+            X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
+        )
+
+    def _keep(
+        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array = None
+    ) -> Self:
+        """Store the model, and the coordinates of all points: those left out of the graph count as new."""
+        self.model_ = self._model(X, points, coordinates, subset, bandwidth, rotation)
+        self.bandwidth_, self.points_ = self.model_.bandwidth, points
+        chosen, n = self.model_.embedding, X.shape[0]
+        if len(points) < n:
+            left_out = np.setdiff1d(np.arange(n), points)
+            whole = backend_of(X).xp.empty((n, chosen.shape[1]))
+            with listen(IESWarning) as said:
+                whole[points], whole[left_out] = chosen, self._extend(X[left_out])
+            for finding in said:
+                tell(self._of_training(left_out, n) if finding.code == "new_points.isolated" else finding)
+            chosen = whole
+        self.embedding_ = chosen
+        return self
+
+    def _of_training(self, rows: np.ndarray, n: int) -> Finding:
+        """Return what to say of training points without a place in the map, which are no new points."""
+        one = len(rows) == 1
+        got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
+        within = "" if self.model_.radius is None else f" within {option('radius', float(self.model_.radius))}"
+        text = (
+            f"{len(rows):,} of {n:,} training points {'has' if one else 'have'} no neighbour in the map{within} and "
+            f"{'gets' if one else 'get'} {got} (row{'s' * (not one)} {first_few(rows)})"
+        )
+        return warning("points.isolated", text)
+
+    def _model(
+        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array
+    ) -> Model:
+        """Return the model of the points that are in the map."""
+        names = None if self._precomputed else getattr(self, "feature_names_in_", None)
+        sparse = backend_of(X).sparse.issparse(X)
+        if len(points) < X.shape[0]:
+            rows = backend_of(X).asarray(points)
+            X = X[rows][:, rows] if self._precomputed else X[rows]
+        if self.metric == AFFINITY or self.n_neighbors is not None or (sparse and self.radius is None):
+            scales: tuple[Any, Any] = (bandwidth, None)
+        else:
+            scales = check_scales(bandwidth, self.radius)
+        rule = KernelRule(*scales, self.self_loops, self.metric, self.alpha, self._neighbors(X.shape[0]))
+        about = {"device": self.device, "rotation": rotation}
+        return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, **about)
+
+    def _options(self, X: Array) -> dict[str, Any]:
+        """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
+        check_choice("isolated", self.isolated, ISOLATED)
+        if is_local(self.bandwidth):
+            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
+            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
+        own, n = self.get_params(deep=False), X.shape[0]
+        asked = {name: own[name] for name in TABLE if name in own}
+        asked |= {"n_neighbors": self._neighbors(n)}
+        if self._precomputed:
+            asked |= {"metric": "euclidean"}  # the entry says it
+        elif is_auto(self.bandwidth) and self.n_neighbors is not None:
+            asked |= {"bandwidth": neighbors_bandwidth(points_in_metric(X, self.metric), asked["n_neighbors"])}
+        elif is_auto(self.bandwidth):
+            asked |= {"bandwidth": FIXED}  # which new points have a place with
+        m = check_integer("n_components", self.n_components, low=1)
+        if m > n - 2:
+            text = f"{option('n_components', m)} needs at least {m + 2} points; using {n - 2} for {n} points"
+            tell(warning("points.fewer_components", text))
+        if asked["n_neighbors"] != self.n_neighbors:
+            k = self.n_neighbors or 0
+            text = f"{option('n_neighbors', k)} needs at least {k + 1} points; using {n - 1} for {n} points"
+            tell(warning("points.fewer_neighbors", text))
+        return asked | {"n_components": min(m, n - 2), "random_state": check_seed(self.random_state)}
+
+    def _neighbors(self, n: int) -> int | None:
+        """Return how many neighbours a point of n gets, if that was asked for."""
+        return None if self.n_neighbors is None else min(check_integer("n_neighbors", self.n_neighbors, low=2), n - 1)
+
+
+def neighbors_bandwidth(X: Array, k: int) -> float:
+    """Return the median distance to the last neighbour, of several multiples of it the best for maps."""
+    backend = backend_of(X)
+    with backend.active():
+        found = float(backend.xp.median(backend.nearest(X, k)[0][:, -1]))
+    if found == 0:
+        text = f"most points have {k} copies of themselves as nearest neighbours, so no bandwidth can be found"
+        raise refusal("X.copies", text, f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}")
+    return found
