@@ -167,24 +167,6 @@ def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
     yield Opened(0, lambda: PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False)))
 
 
-@contextlib.contextmanager
-def unchanged(points: Any) -> Iterator[None]:
-    """Check at the end that nobody has written to the file behind mapped points; a new file in its place is fine."""
-    before = _stamp(points)
-    yield
-    after = _stamp(points)
-    if before is not None and after is not None and before[0] == after[0] and before != after:
-        raise ValueError(f"{points.filename} was changed while it was read; run again when it is finished")
-
-
-def _stamp(points: Any) -> tuple[tuple[int, int], int, int] | None:
-    path = getattr(points, "filename", None)
-    if not isinstance(points, np.memmap) or path is None or not os.path.exists(path):
-        return None
-    found = os.stat(path)
-    return (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns
-
-
 class Header(NamedTuple):
     """What the first bytes of an ``.npy`` file say of its array."""
 
