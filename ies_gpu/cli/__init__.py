@@ -10,19 +10,16 @@ import io
 import logging
 import os
 import sys
-import tomllib
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 from .. import __version__
 from ..findings import code_of, finding_of
-from . import flags
 from .console import Console
-from .options import WRONG_USE, Parser, WrongUse
+from .parser import WRONG_USE, Parser, WrongUse, say_in_flags
 from .signals import Terminated, stopped_once
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
@@ -98,7 +95,7 @@ def sentence(error: Exception, known: Collection[str] = ()) -> str:
     """Return an error in one line, with flags for options; ``known`` are the flags of the command."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     finding = finding_of(error)
-    text = str(error) if finding is None else flags.say(finding, known)
+    text = str(error) if finding is None else say_in_flags(finding, known)
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
     if isinstance(error, FileNotFoundError) and error.errno and not error.filename:  # of os.getcwd
@@ -121,7 +118,7 @@ def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         finding = finding_of(message)
-        console.warning(str(message) if finding is None else flags.say(finding, known), **coded(message))
+        console.warning(str(message) if finding is None else say_in_flags(finding, known), **coded(message))
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -137,17 +134,9 @@ def style_of(args: argparse.Namespace) -> str:
     return "bar" if sys.stderr.isatty() else "lines"
 
 
-def early_style(argv: list[str]) -> str:
+def early_style(words: list[str]) -> str:
     """Return the style for usage errors, before the options are known."""
-    words = [part for word in argv for part in word.split("=", 1)]
-    flags = dict(pairwise(words))
-    asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")
-    path = flags.get("--config") or os.environ.get("IES_GPU_CONFIG")
-    if not asked and path and os.path.isfile(path):  # a pipe can be read only once
-        with suppress(OSError, ValueError), open(path, "rb") as file:
-            content = tomllib.load(file)
-            asked = content.get("log-format") or content.get("log_format")
-    return "json" if asked == "json" else "lines"
+    return "json" if "--log-format json" in " ".join(words).replace("=", " ") else "lines"
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:

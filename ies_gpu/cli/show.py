@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
-from . import flags
 from .console import Console, listed, say, say_json
-from .options import add_command, add_talk, check_ending
+from .parser import add_command, add_talk, check_file, in_flags, say_in_flags
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -26,14 +25,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.storage import load_as
     from ..results.text import as_plain, summary
 
-    check_ending(args.parser, "--csv", args.csv, ".csv")
+    check_file(args.parser, "--csv", args.csv, ".csv")
     selection = load_as(Selection, args.run_file)
     if args.csv:
         write_csv(selection, args.csv)
     if args.json:
-        say_json(as_plain(selection, flags.in_flags))
+        say_json(as_plain(selection, in_flags))
         return 0
-    say(summary(selection, flags.say), heading=True)
+    say(summary(selection, say_in_flags), heading=True)
     show_tables(selection)
     if args.csv:
         say(f"  table           {shown(args.csv)}: {len(selection.points):,} rows")
@@ -42,9 +41,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def write_csv(selection: Selection, path: str) -> None:
     """Write the chosen coordinates, with the row of each point in the input, and its name if it has one."""
-    from ..files.writing import check_output, whole_or_nothing, write_lines
+    from ..files.writing import whole_or_nothing, write_lines
 
-    check_output(path, ".csv")
     named = {} if selection.index is None else {"name": selection.index}
     lines = zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True)
     with whole_or_nothing(path) as file:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli
-from ies_gpu.cli.flags import ADVICE, FLAGS, in_flags, say
+from ies_gpu.cli.parser import ADVICE, FLAGS, in_flags, say_in_flags
 from ies_gpu.errors import in_bytes
 from ies_gpu.findings import option, render, warning
 from ies_gpu.options import Options
@@ -33,8 +33,8 @@ UNMARKED = re.compile(rf"(?<![\w`.-])(?:{OPTIONS})=$|(?<![\w`.-])(?:{OPTIONS})=[
         (f"set {option('self_loops', False)}", "set self_loops=False", "set --no-self-loops"),
         (f"pass {option('resume', True)}", "pass resume=True", "pass --resume"),
         (f"not with {option('client')}", "not with client", "not with a cluster"),
-        (option("memory_limit", 1 << 30), "memory_limit=1073741824", "--memory-limit 1G"),
-        (option("memory_limit", 5_650_000_000), "memory_limit=5650000000", "--memory-limit 5.27G"),
+        (option("memory_limit", 1 << 30), "memory_limit=1073741824", "--memory-limit 1024M"),
+        (option("memory_limit", 5_650_000_000), "memory_limit=5650000000", "--memory-limit 5389M"),
         (f"{option('X_new')} has a row", "X_new has a row", "X_new has a row"),
         (f"{option('the file')} is empty", "the file is empty", "the file is empty"),
     ],
@@ -46,11 +46,11 @@ def test_options_are_written_for_python_and_as_flags(text, python, here):
 
 def test_a_command_is_not_told_of_options_that_it_does_not_have():
     found = warning("device.cpu", "no driver", f"use {option('device', 'cpu')}")
-    assert say(found, {"-o"}) == "no driver; use IES_GPU_DEVICE=cpu"
-    assert say(found, {"--device"}) == "no driver; use --device cpu"
-    few = warning("a.b", f"{option('n_samples')} and {option('degree')}")
-    assert say(few) == say(few, {"-o"}) == "n_samples and degree"
-    assert say(few, {"-n", "--degree"}) == "-n and --degree"
+    assert say_in_flags(found, {"-o"}) == "no driver; use IES_GPU_DEVICE=cpu"
+    assert say_in_flags(found, {"--device"}) == "no driver; use --device cpu"
+    few = warning("a.b", f"{option('n_samples')} are few")
+    assert say_in_flags(few) == say_in_flags(few, {"-o"}) == "n_samples are few"
+    assert say_in_flags(few, {"-n"}) == "-n are few"
 
 
 def test_every_flag_is_one_of_fit():
@@ -88,7 +88,7 @@ def test_every_option_in_a_sentence_is_marked():
 @pytest.mark.parametrize("case", CASES)
 def test_refusals_read_well_in_both(case):
     found = refusal(case).finding
-    for text in (str(found), say(found)) if case != "ragged lists" else ():  # which ends in the words of NumPy
+    for text in (str(found), say_in_flags(found)) if case != "ragged lists" else ():  # which ends in the words of NumPy
         assert "`" not in text and "  " not in text and "\n" not in text
         assert not text.endswith((".", ";", ":", " "))
 
