@@ -97,8 +97,7 @@ def check_real_array(
         text = f"{option(name)} must be real, got dtype {array.dtype}"
         raise refusal(f"{name}.complex", text, "pass its real and imaginary parts as columns", TypeError)
     if array.dtype.kind not in "buifO":
-        text, way = f"{option(name)} must be numeric, got dtype {array.dtype}", _way_out_of_bfloat16(name, given)
-        raise refusal(f"{name}.type", text, way, TypeError)
+        raise refusal(f"{name}.type", f"{option(name)} must be numeric, got dtype {array.dtype}", kind=TypeError)
     if array.ndim != ndim:
         one = f"{name}.to_frame()" if hasattr(given, "to_frame") else f"{name}.reshape(-1, 1)"
         advice = f"use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
@@ -129,15 +128,7 @@ def check_array(name: str, array: Array) -> Array:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
         why = one_line(error) or type(error).__name__
-        text, way = f"{option(name)} must be an array of numbers: {why}", _way_out_of_bfloat16(name, array)
-        raise refusal(f"{name}.type", text, way, TypeError) from None
-
-
-def _way_out_of_bfloat16(name: str, array: Any) -> str:
-    """Return the call that makes NumPy's numbers of an array or tensor in bfloat16; nothing for others."""
-    if not str(getattr(array, "dtype", "")).endswith("bfloat16"):
-        return ""
-    return f"use {name}.float()" if hasattr(array, "float") else f'use {name}.astype("float32")'
+        raise refusal(f"{name}.type", f"{option(name)} must be an array of numbers: {why}", kind=TypeError) from None
 
 
 def _from_objects(name: str, array: Array) -> Array:

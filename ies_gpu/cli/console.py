@@ -23,13 +23,9 @@ COLOURS = {"error": "31", "warning": "33", "heading": "1"}  # red, yellow, bold
 
 
 def takes_colours(stream: IO[str]) -> bool:
-    """Return whether a stream is a terminal with colours; NO_COLOR and FORCE_COLOR overrule what it is."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    old_windows = os.name == "nt" and "WT_SESSION" not in os.environ
-    return stream.isatty() and os.environ.get("TERM") != "dumb" and not old_windows
+    """Return whether a stream is a terminal with colours, and NO_COLOR does not forbid them."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
+    return stream.isatty() and not plain
 
 
 def coloured(text: str, kind: str, stream: IO[str]) -> str:

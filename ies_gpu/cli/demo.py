@@ -62,8 +62,7 @@ def run_demo(
     say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
     say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
     say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
-    sizes: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": bandwidth}
-    selection = select_coordinates(data.X, **sizes, progress=progress)
+    selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, progress=progress)
     compare(selection, data, say)
     write_array(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")

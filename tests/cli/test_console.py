@@ -104,7 +104,6 @@ def test_messages_are_folded_at_words_and_json_is_not(monkeypatch, columns):
     assert " ".join(stream.getvalue().split()) == f"ies-gpu: error: {MESSAGE.strip()}"
     assert all(len(line) <= limit or line.split() == [MESSAGE.split()[2]] for line in lines)
     assert max(len(line) for line in lines if ".npy" not in line) > limit - len(" words")
-    monkeypatch.setenv("FORCE_COLOR", "1")
     Console(log, "json").error(MESSAGE)
     assert json.loads(log.getvalue())["message"] == MESSAGE.strip()
 
@@ -122,15 +121,11 @@ class Terminal(io.StringIO):
         ({"NO_COLOR": "1"}, Terminal, False),
         ({"NO_COLOR": ""}, Terminal, True),  # as if it were not there
         ({"TERM": "dumb"}, Terminal, False),
-        ({"FORCE_COLOR": "1", "TERM": "dumb"}, io.StringIO, True),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, Terminal, False),
     ],
 )
 def test_terminal_and_environment_decide_about_colours(monkeypatch, environment, stream, coloured):
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    # a terminal of Windows that takes colours
-    for name, value in ({"TERM": "xterm-256color", "WT_SESSION": "1"} | environment).items():
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in ({"TERM": "xterm-256color"} | environment).items():
         monkeypatch.setenv(name, value)
     made = stream()
     monkeypatch.setattr(sys, "stdout", made)
