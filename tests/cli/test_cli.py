@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from argparse import ArgumentTypeError
 
 import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
 from ies_gpu.cli import fit
-from ies_gpu.cli.parser import count
 
 from .commands import FIT
 
@@ -104,13 +102,6 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
     *others, last = capsys.readouterr().err.splitlines()
     assert last.startswith("ies-gpu: error: ") and message in last
     assert "nowhere" not in message or "no -o" not in "".join(others)  # a missing input comes first
-
-
-@pytest.mark.parametrize("text", ["1.5", "1e-3", "2.55e1", "1e999", "0", "-3"])
-def test_whole_numbers_may_have_an_exponent(text):
-    assert [count(text) for text in ("7", "1e6", "2.5E3")] == [7, 10**6, 2500]
-    with pytest.raises(ArgumentTypeError):
-        count(text)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a folder in use is not deleted")

@@ -32,14 +32,6 @@ def python(code, *arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
-@pytest.mark.parametrize("kernels", ["plain", ""])
-def test_whether_kernels_are_still_to_be_compiled(kernels, tmp_path):
-    """In an empty cache all Numba kernels are missing; the plain ones are never compiled."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "IES_GPU_KERNELS": kernels}
-    found = python("from ies_gpu.backend.cpu import compiles_first; print(compiles_first())", env=environment)
-    assert found.stdout.strip() == str(kernels == "")
-
-
 def test_help_answers_at_once_and_loads_nothing_heavy():
     code = (
         "import sys, time, ies_gpu.cli as c; c.main(['--help'])\n"

@@ -48,11 +48,6 @@ def test_report_takes_points_colours_and_another_run(folder, capsys):
     assert "graph of the run is not known" in output.read_text()
 
 
-def test_the_page_stands_beside_the_run_by_default(folder, capsys):
-    assert cli.main(["report", str(folder / "run.npz")]) == 0
-    assert (folder / "run.html").exists()
-
-
 def test_wrong_use_is_named_before_any_work(folder, capsys):
     run = str(folder / "run.npz")
     assert cli.main(["report", run, "-o", str(folder / "page.pdf")]) == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import datasets, load, select_coordinates
+from ies_gpu import datasets, load
 from ies_gpu.cli import main
 from ies_gpu.files import points as reading
 from ies_gpu.files.points import READERS, TABULAR, read_columns, read_points, read_table
@@ -308,13 +308,3 @@ def test_names_go_through_the_command_line(tmp_path):
     again = pandas.read_csv(tmp_path / "new.csv", index_col="name")
     assert list(again.index) == names
     np.testing.assert_allclose(again.to_numpy(), run.embedding, atol=1e-7)
-
-
-@pytest.mark.usefixtures("plain_kernels")
-def test_a_frame_keeps_its_index():
-    strip = datasets.load("D1", n_samples=300)
-    known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.5, "n_components": 10}
-    days = pandas.date_range("2026-01-01", periods=300)
-    assert (select_coordinates(pandas.DataFrame(strip.X, index=days), **known).to_pandas().index == days).all()
-    plain = select_coordinates(pandas.DataFrame(strip.X), **known).to_pandas()
-    assert plain.index.name == "point" and plain.index[5] == 5

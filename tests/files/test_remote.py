@@ -6,11 +6,6 @@ import builtins
 import errno
 import json
 import os
-import shutil
-import socket
-import ssl
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +15,6 @@ from ies_gpu.files import remote
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import check_output
 from tests.comparison import assert_equal_selections
-from tests.extras import needed
 from tests.files.stores import serving, store  # noqa: F401 - a fixture
 
 pytestmark = [
@@ -177,14 +171,6 @@ def test_an_empty_bucket_is_a_place_for_results(store, monkeypatch):  # noqa: F8
         check_output("gs://nowhere/run.npz", ".npz")
 
 
-@google
-def test_a_job_of_its_own_says_only_what_it_means(store):  # noqa: F811
-    """In a process without anybody's handlers for logs, where gcsfs would print the tracebacks of its attempts."""
-    command = [sys.executable, "-m", "ies_gpu", "fit", "gs://closed/points.npy", *FIT]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no credentials were found" in done.stderr
-
-
 def test_without_the_extra(monkeypatch, capsys):
     real = builtins.__import__
 
@@ -197,35 +183,6 @@ def test_without_the_extra(monkeypatch, capsys):
     assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT]) == 1
     assert "s3://jobs/in/points.npy needs the extra cloud" in (err := capsys.readouterr().err)
     assert "pip install 'ies-gpu[cloud]'" in err
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not on the PATH")
-def test_a_job_with_points_over_tls(points, tmp_path):
-    """In processes of their own, as certificates are loaded once."""
-    np.save(tmp_path / "points.npy", points)
-    np.save(tmp_path / "cut.npy", points)
-    made = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test", *made]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-
-    def fit(file, certificates):
-        command = [sys.executable, "-m", "ies_gpu", "fit", f"{address}/{file}?signature=secret", *FIT]
-        environment = os.environ | {"SSL_CERT_FILE": str(certificates)}
-        command += ["-o", str(tmp_path / "run.npz")]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-    with serving(tmp_path, context) as address:
-        done = fit("points.npy", tmp_path / "cert.pem")
-        assert done.returncode == 0 and done.stderr == "", done.stderr
-        (tmp_path / "run.npz").unlink()
-        (tmp_path / "none.pem").touch()
-        for file, certificates in (("cut.npy", "cert.pem"), ("points.npy", "none.pem")):
-            done = fit(file, tmp_path / certificates)
-            assert done.returncode == 1 and done.stderr.count("\n") == 1
-            assert f"{address}/{file}: reading failed (" in done.stderr and "secret" not in done.stderr
-        assert "CERTIFICATE_VERIFY_FAILED" in done.stderr and not (tmp_path / "run.npz").exists()
 
 
 def test_points_from_the_web(points, tmp_path):
@@ -253,15 +210,6 @@ def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
     monkeypatch.setattr(remote, "file_system", lambda url: (Full(), url))
     with pytest.raises(OSError, match=r"points.npy: the temporary folder .* is full; free some space, or set TMPDIR"):
         read_points("s3://jobs/points.npy")
-
-
-def test_a_server_that_is_not_there():
-    needed("aiohttp", "test-cloud")
-    needed("fsspec", "test-cloud")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with pytest.raises(ConnectionError, match="reading failed"):
-        read_points(f"http://127.0.0.1:{port}/points.npy")
 
 
 def test_urls_are_told_from_paths():

@@ -6,15 +6,13 @@ import ast
 import re
 from dataclasses import fields
 
-import numpy as np
 import pytest
 
 from ies_gpu import cli
 from ies_gpu.cli.parser import ADVICE, FLAGS, in_flags, say_in_flags
-from ies_gpu.errors import in_bytes
 from ies_gpu.findings import option, render, warning
 from ies_gpu.options import Options
-from tests.findings.source import ROOT, codes, made
+from tests.findings.source import ROOT, codes
 from tests.validation.cases import CASES, refusal
 
 OPTIONS = "|".join({field.name for field in fields(Options)} - {"entry"})
@@ -64,15 +62,6 @@ def test_advice_for_the_command_line_belongs_to_findings_that_there_are():
     assert set(ADVICE) <= kinds
 
 
-@pytest.mark.parametrize(("name", "code", "call"), [pytest.param(*found, id=found[1]) for found in made()])
-def test_codes_have_a_topic_and_a_kind_and_sentences_no_full_stop(name, code, call):
-    assert re.fullmatch(r"[\w*]+(\.[\w*]+)+", code)
-    for text in call.args[1:]:
-        last = text.values[-1] if isinstance(text, ast.JoinedStr) else text
-        if isinstance(last, ast.Constant) and isinstance(last.value, str):
-            assert not last.value.endswith((".", ";", " "))
-
-
 def test_every_option_in_a_sentence_is_marked():
     """All strings but docstrings, the text of a repr and what is shown as code."""
     rest = {"cli/demo.py", "datasets/synthetic.py", "interop/umap.py", "results/model.py", "embedding/laplacian.py"}
@@ -91,24 +80,3 @@ def test_refusals_read_well_in_both(case):
     for text in (str(found), say_in_flags(found)) if case != "ragged lists" else ():  # which ends in the words of NumPy
         assert "`" not in text and "  " not in text and "\n" not in text
         assert not text.endswith((".", ";", ":", " "))
-
-
-@pytest.mark.parametrize(
-    ("command", "status", "words"),
-    [
-        (["demo", "-n", "5"], 2, "-n must be 22 or more, got 5"),
-        (["data", "D1", "-n", "1", "-o", "d1.npy"], 1, "-n must be an integer between 2 and"),
-        (["fit", "points.npy", "-m", "8", "-o", "run.npz"], 1, "too few for -m 8"),
-        (["fit", "holes.npy", "-o", "run.npz"], 1, "in 1 row (1) and 1 column (0); remove these rows (counted from 0)"),
-    ],
-)
-def test_errors_name_what_the_command_has(command, status, words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    np.save("points.npy", np.arange(6.0).reshape(3, 2))
-    np.save("holes.npy", np.where(np.arange(6) == 2, np.nan, np.arange(6.0)).reshape(3, 2))
-    assert cli.main(command) == status
-    assert words in " ".join(capsys.readouterr().err.split())
-
-
-def test_sizes_of_files():
-    assert [in_bytes(n) for n in (900, 48_200, 5.2e6, 3e9)] == ["0.9 kB", "48.2 kB", "5.2 MB", "3.00 GB"]

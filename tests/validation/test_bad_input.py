@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_bad_input_is_refused_in_words(case):
     error = refusal(case)
     text = str(error)
     assert type(error) is kind
-    assert error.finding.code == code
+    assert fnmatch(error.finding.code, code)
     assert "\n" not in text
     assert len(text) < 400
 
