@@ -9,7 +9,9 @@ import argparse
 import io
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -20,7 +22,6 @@ from .. import __version__
 from ..findings import code_of, finding_of
 from .console import Console
 from .parser import WRONG_USE, Parser, WrongUse, say_in_flags
-from .signals import Terminated, stopped_once
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
@@ -154,3 +155,53 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     for name in (command,) if command in COMMANDS else COMMANDS:
         import_module(f".{name}", __name__).add(commands)
     return parser
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+@contextmanager
+def stopped_once() -> Iterator[None]:
+    """Turn SIGTERM or Ctrl-C into an exception; ignore others while it cleans up.
+
+    Python drops an exception that is raised inside a callback or a destructor: the next signal raises it again. An
+    error after that is most likely of a library whose callback did not do its work, and counts as the signal.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
+        yield
+        return
+    heard: list[type[BaseException]] = []
+
+    def stop(number: int, _: Any) -> None:
+        if not is_on_its_way(sys.exception()):
+            heard.append(KeyboardInterrupt if number == signal.SIGINT else Terminated)
+            raise heard[-1]
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    if before[signal.SIGINT] is not signal.default_int_handler:  # ignored, as a shell does for background jobs
+        del before[signal.SIGINT]
+    for each in before:
+        signal.signal(each, stop)
+    try:
+        yield
+    except Exception:
+        if heard:
+            raise heard[-1] from None
+        raise
+    finally:
+        for each, handler in before.items():
+            if signal.getsignal(each) is stop:  # after the first signal, none may break into the end
+                signal.signal(each, (lambda *_: None) if heard else handler)
+
+
+def is_on_its_way(error: BaseException | None) -> bool:
+    """Return whether what is being handled came from a signal, directly or on the way."""
+    while error is not None:
+        if isinstance(error, (KeyboardInterrupt, Terminated)):
+            return True
+        error = error.__context__
+    return False

@@ -151,7 +151,7 @@ def add_options(group: Any, *names: str) -> None:
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the table that flags, variables or a job file have set."""
+    """Return the options of the table that flags or a job file have set."""
     given = vars(args)
     found = {name: given[name] for name in TABLE if name in given}
     return found | {name: not given[f"no_{name}"] for name in TABLE if f"no_{name}" in given}

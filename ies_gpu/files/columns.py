@@ -110,7 +110,7 @@ class Table:
 
 
 @contextlib.contextmanager
-def open_text(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
+def open_text(path: Path, asked: Sequence[str]) -> Iterator[Table]:
     """Open a table of text; a column that is ``asked`` for by name tells that the first line is a header."""
     try:
         yield TextTable(path, asked)
@@ -301,7 +301,7 @@ class Cells(Table):
 
 
 @contextlib.contextmanager
-def open_parquet(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
+def open_parquet(path: Path, _: Sequence[str]) -> Iterator[Table]:
     """Open a Parquet file."""
     table = Parquet(path)
     with table.file:
@@ -309,7 +309,7 @@ def open_parquet(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
 
 
 @contextlib.contextmanager
-def open_cells(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
+def open_cells(path: Path, _: Sequence[str]) -> Iterator[Table]:
     """Open the annotations of cells."""
     with open_hdf5(path) as file:
         yield Cells(path, file["obs"])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ies_gpu.cli import signals
+from ies_gpu.cli import Terminated, stopped_once
 
 from .commands import FIT
 
@@ -116,17 +116,17 @@ class Dropped:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_exception_that_python_dropped_comes_with_the_next_signal_or_error(handlers):
-    with pytest.raises(signals.Terminated), signals.stopped_once():
+    with pytest.raises(Terminated), stopped_once():
         Dropped()
         signal.raise_signal(signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt), signals.stopped_once():
+    with pytest.raises(KeyboardInterrupt), stopped_once():
         Dropped()
         raise RuntimeError("no compiled object yet")  # as Numba says, whose callback did not do its work
 
 
 def test_without_a_signal_handlers_and_errors_are_as_before(handlers):
-    with pytest.raises(ZeroDivisionError), signals.stopped_once():
+    with pytest.raises(ZeroDivisionError), stopped_once():
         assert signal.getsignal(signal.SIGTERM) not in handlers
         raise ZeroDivisionError
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
@@ -134,7 +134,7 @@ def test_without_a_signal_handlers_and_errors_are_as_before(handlers):
 
 def test_another_signal_does_not_break_into_cleaning_up(handlers):
     cleaned = []
-    with pytest.raises(KeyboardInterrupt), signals.stopped_once():
+    with pytest.raises(KeyboardInterrupt), stopped_once():
         try:
             signal.raise_signal(signal.SIGINT)
         finally:

@@ -63,6 +63,8 @@ def test_steps_refuse_too():
         diffusion_map("laplacian")
     with refused("n_components.range"):
         diffusion_map(LAPLACIAN, n_components=599)
+    with refused("subset.range"):
+        USUAL.score(("phi1", "phi9"))
 
 
 def test_cuda_is_refused_where_there_is_none(monkeypatch):
