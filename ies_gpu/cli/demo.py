@@ -69,7 +69,7 @@ def run_demo(
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
     say("")
     say(f"In {folder}:")
-    draw(selection, data, colors, folder, say)
+    draw(selection, colors, folder, say)
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
     say("  points.npy      the points")
     say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
@@ -120,22 +120,15 @@ def conclude(chosen: tuple[int, ...], lost: float, found: float) -> list[str]:
     return lines
 
 
-def draw(selection: Selection, data: Dataset, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
-    """Draw the pictures, if matplotlib is installed."""
+def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
+    """Draw both maps, if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         say("  (pictures need matplotlib: pip install 'ies-gpu[plot]', then run this again)")
         return
     from .. import plot
 
-    first, found = plot.set_label(NAIVE), plot.set_label(selection.subset)
-    naive = f"Naive: the first two coordinates, {first}"
-    sets = [NAIVE] if selection.subset == NAIVE else [NAIVE, selection.subset]
-    for name, text, figure in (
-        ("1-points.png", "the strip", plot.points(data.X, colors=colors, title="The points: a long strip")),
-        ("2-naive.png", "the naive map", plot.embedding(selection, NAIVE, colors=colors, title=naive)),
-        ("3-chosen.png", "the chosen map", plot.embedding(selection, colors=colors, title=f"Chosen: {found}")),
-        ("4-path.png", "why: path and regret", plot.path(selection)),
-        ("5-volumes.png", "why: volumes", plot.volumes(selection, sets)),
-    ):
-        figure.savefig(folder / name, dpi=150)
-        say(f"  {name:<15} {text}")
+    for name, title, chosen in (("naive", "the first two coordinates", NAIVE), ("chosen", "", selection.subset)):
+        label = f"{name.capitalize()}: {title or plot.set_label(chosen)}"
+        figure = plot.embedding(selection, None if name == "chosen" else chosen, colors=colors, title=label)
+        figure.savefig(folder / f"{name}.png", dpi=150)
+        say(f"  {name + '.png':<15} the {name} map")

@@ -12,7 +12,7 @@ from ies_gpu.cli import demo
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
-PICTURES = ["1-points.png", "2-naive.png", "3-chosen.png", "4-path.png", "5-volumes.png"]
+PICTURES = ["chosen.png", "naive.png"]
 
 
 @pytest.fixture(scope="module")
