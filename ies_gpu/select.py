@@ -136,8 +136,8 @@ def select_coordinates(
     -----
     Eigenvectors have no sign of their own. Of these numbers the first that is at least four standard errors from zero,
     or else the clearest, is made positive: the third moment of the coordinate, its correlation with the squared
-    distance from the mean of ``X``, and with each column of ``X``. Neither the seed nor the order of the rows matters, except
-    with ``client``. Eigenvectors that share an eigenvalue, as on a circle, can also rotate among themselves.
+    distance from the mean of ``X``, and with each column of ``X``. Neither the seed nor the order of the rows matters,
+    except with ``client``. Eigenvectors that share an eigenvalue, as on a circle, can also rotate among themselves.
 
     References
     ----------

@@ -31,7 +31,7 @@ FLAGS = {name: about.flag or f"--{name.replace('_', '-')}" for name, about in TA
 FLAGS |= {"select_each_part": "--each-part"}
 # by code, or by its last part, where a shell needs other advice than Python
 ADVICE = {
-    "graph.left_out": "'ies-gpu show --csv' lists the rows that were used",
+    "graph.left_out": "--coordinates writes a row for every point, empty for these",
     "metric.choice": "for other distances, make a graph with scikit-learn and call select_coordinates(graph=...)",
     "molecule.mirrored": "--features torsions keeps it",
     "choice.nearly_touch": "'ies-gpu report' shows where",
@@ -59,17 +59,8 @@ class Parser(argparse.ArgumentParser):
             args = args if path is None else [*self._words_of_job(path), *args]
         found, rest = super().parse_known_args(args, namespace)
         for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
-            if word in self._option_string_actions:
-                self.error(f"{word} comes after '--', where options end; put it before")
             self.error(f"unknown option {word}{self._meant(word)}")
         return found, rest
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Name the command or the choice that a misspelt one may have meant."""
-        near = get_close_matches(str(value), map(str, action.choices or ()), n=1)
-        if near and value not in (action.choices or ()):
-            raise argparse.ArgumentError(action, f"{value!r} is unknown; did you mean {near[0]!r}?")
-        super()._check_value(action, value)
 
     def _meant(self, word: str) -> str:
         near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)

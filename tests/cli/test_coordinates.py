@@ -50,18 +50,3 @@ def test_files_of_parts_fit_beside_each_other(tmp_path, capsys):
     first, second = (np.load(tmp_path / f"map.part{k}.npy") for k in (1, 2))
     assert np.isnan(first[600:]).all() and np.isfinite(first[:600]).all()
     assert np.isnan(second[:600]).all() and np.isfinite(second[600:]).all()
-
-
-def test_show_writes_the_names_of_the_rows(tmp_path):
-    source, run, output = (tmp_path / name for name in ("points.csv", "run.npz", "map.csv"))
-    names = [f'cell {k}, "left"' for k in range(len(STRIP))]
-    with open(source, "w", newline="") as file:
-        csv.writer(file).writerows([["id", "x", "y", "z"], *([n, *row] for n, row in zip(names, STRIP, strict=True))])
-    assert main(["fit", str(source), *FIT, "--index-col", "id", "-o", str(run)]) == 0
-    assert main(["show", str(run), "--csv", str(output), "--json"]) == 0
-    with open(output, newline="") as file:
-        head, *lines = csv.reader(file)
-    found = load(run)
-    assert head == ["row", "name", *found.names] and [line[1] for line in lines] == names
-    assert [int(line[0]) for line in lines] == list(range(len(STRIP)))
-    np.testing.assert_array_equal([[float(cell) for cell in line[2:]] for line in lines], found.embedding)

@@ -49,16 +49,13 @@ def test_a_job_with_input_and_output_elsewhere(store, points, tmp_path, capsys):
 
 @pytest.mark.thorough
 @amazon
-def test_every_command_writes_to_a_bucket(store, tmp_path, capsys):  # noqa: F811
+def test_every_command_writes_to_a_bucket(store, capsys):  # noqa: F811
     assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
     assert "-o s3://jobs/in/d1-run.npz" in capsys.readouterr().out
     outputs = ["-o", "s3://jobs/run.npz", "--model", "s3://jobs/model.npz"]
     assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, *outputs]) == 0
     assert cli.main(["transform", "s3://jobs/model.npz", "s3://jobs/in/points.npy", "-o", "s3://jobs/phi.npy"]) == 0
-    for table in ("s3://jobs/map.csv", str(tmp_path / "map.csv")):
-        assert cli.main(["show", "s3://jobs/run.npz", "--csv", table]) == 0
-    assert store.get("map.csv") == (tmp_path / "map.csv").read_bytes()
-    assert store.keys() >= {"in/d1.npy", "run.npz", "model.npz", "phi.npy", "map.csv"}
+    assert store.keys() >= {"in/d1.npy", "run.npz", "model.npz", "phi.npy"}
 
 
 @both
@@ -237,7 +234,6 @@ def test_urls_are_told_from_paths():
             "a.png",
         ],
         ["transform", "model.npz", "points.npy", "-o", "https://me:hush@host/phi.npy?sig=hush"],
-        ["show", "run.npz", "--csv", "https://me:hush@host/map.tsv?sig=hush"],
         ["show", "git+https://me:hush@host/run.npz#hush"],
     ],
 )

@@ -16,7 +16,6 @@ import pytest
 
 from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.cli.plot import draw
-from ies_gpu.cli.show import write_csv
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files import writing
 from ies_gpu.files.points import read_points
@@ -44,7 +43,7 @@ WRITERS = {
     "run.npz": lambda path, results, k: results[k][0].save(path),
     "model.npz": lambda path, results, k: results[k][1].save(path),
     "points.npy": lambda path, results, k: writing.write_array(path, np.arange(9000.0 + k)),
-    "table.csv": lambda path, results, k: write_csv(results[k][0], str(path)),
+    "table.csv": lambda path, results, k: write_table(path, results[k][0].embedding, results[k][0].names),
     "map.svg": lambda path, results, k: draw(results[k][0], str(path)),
     "graph.npz": lambda path, results, k: stage(path, k),
 }
