@@ -80,6 +80,8 @@ class Parser(argparse.ArgumentParser):
             flag = f"--{key.replace('_', '-')}"
             if key != "points" and flag not in self._option_string_actions:
                 self.error(f"{path}: {key!r} is not an option{self._meant(flag)}")
+            if isinstance(value, list):
+                value = ",".join(map(str, value))
             if not isinstance(value, bool):
                 words.append(str(value) if key == "points" else f"{flag}={value}")
             elif value:

@@ -77,18 +77,6 @@ def test_too_many_atoms_for_angles_have_a_way_out(folder, rng, capsys):
     assert "; use --features distances or torsions, or --atoms" in " ".join(capsys.readouterr().err.split())
 
 
-def test_fewer_frames_than_features(folder, rng):
-    """Whose covariance alone would have 22,791 columns and rows."""
-    step = np.linspace(0, 1, 98)
-    R = rng.normal(size=(214, 3)) + step[:, None, None] * rng.normal(size=(214, 3))
-    np.savez(folder / "wide.npz", R=R, z=[6] * 214)
-    width = np.median(pdist(datasets.pairwise_distances(R))) / 5
-    assert fit(folder, "wide.npz", "--features", "distances", "--bandwidth", str(width)) == 0
-    found = load(folder / "run.npz")
-    assert "22,791 distances between atoms (214 atoms), as 50 principal components" in found.diagnostics["features"]
-    assert abs(np.corrcoef(found.coordinates[:, 0], step)[0, 1]) > 0.98
-
-
 def test_principal_components_of_a_sample_are_those_of_all_frames(monkeypatch, rng):
     """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
     R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)

@@ -47,17 +47,6 @@ def test_a_job_with_input_and_output_elsewhere(store, points, tmp_path, capsys):
     np.testing.assert_array_equal(read_points(store.url("in/points.npy")), points)
 
 
-@pytest.mark.thorough
-@amazon
-def test_every_command_writes_to_a_bucket(store, capsys):  # noqa: F811
-    assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
-    assert "-o s3://jobs/in/d1-run.npz" in capsys.readouterr().out
-    outputs = ["-o", "s3://jobs/run.npz", "--model", "s3://jobs/model.npz"]
-    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, *outputs]) == 0
-    assert cli.main(["transform", "s3://jobs/model.npz", "s3://jobs/in/points.npy", "-o", "s3://jobs/phi.npy"]) == 0
-    assert store.keys() >= {"in/d1.npy", "run.npz", "model.npz", "phi.npy"}
-
-
 @both
 def test_a_connection_that_breaks_while_reading(store, monkeypatch, tmp_path, capsys):  # noqa: F811
     monkeypatch.setenv("TMPDIR", str(tmp_path))
