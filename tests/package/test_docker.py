@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
 import shutil
 import signal
 import subprocess
@@ -88,17 +87,6 @@ def test_pages_and_comments_give_commands_that_work():
         build_parser().parse_args(command.split())
 
 
-def test_verify_runs_an_image_without_privileges():
-    made = runpy.run_path(str(DOCKER / "bundle.py"))["bundle"]
-    config = {"User": USER, "Entrypoint": ["ies-gpu"], "Cmd": ["--help"], "Env": ["A=b"], "WorkingDir": "/data"}
-    found = made({"OCIv1": {"config": config}}, "/root-of-image", None, ["/host:/cache"], ["doctor"])
-    process = found["process"]
-    assert process["args"] == ["ies-gpu", "doctor"] and process["user"] == {"uid": 10001, "gid": 10001}
-    assert process["noNewPrivileges"] and not any(process["capabilities"].values())
-    assert found["root"] == {"path": "/root-of-image", "readonly": True}
-    assert {"type": "network"} in found["linux"]["namespaces"]  # a new one: no network
-
-
 # ---- the jobs: as careful as the images, taken by those who run them, and asking for the memory that we tell
 
 
@@ -116,69 +104,67 @@ def asks_rightly(name, asked):
     return told <= asked <= 2 * told
 
 
-def test_compose_has_a_gpu_and_a_cpu_service():
-    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
-    (device,) = services["gpu"]["deploy"]["resources"]["reservations"]["devices"]
-    assert device["capabilities"] == ["gpu"] and "reservations" not in services["cpu"]["deploy"]["resources"]
-    for service in services.values():
-        assert service["read_only"] and service["cap_drop"] == ["ALL"]
-        assert service["user"] == "${UID:-10001}:${GID:-10001}"
-        assert {volume.rsplit(":", 1)[1] for volume in service["volumes"]} == {"/data", "/cache", "/checkpoint"}
-        build_parser().parse_args(service["command"])
-
-
-def test_the_kubernetes_job():
+def kubernetes():
     claim, job = yaml.safe_load_all((DOCKER / "kubernetes-job.yaml").read_text())
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    allowed, resources = container["securityContext"], container["resources"]
-    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 10001
-    assert allowed["readOnlyRootFilesystem"] and not allowed["allowPrivilegeEscalation"]
-    assert resources["limits"]["nvidia.com/gpu"] == 1
-    assert asks_rightly("kubernetes-job.yaml", float(resources["limits"]["memory"].removesuffix("Gi")) * 2**30)
-    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    assert set(mounts.values()) == set(volumes) and set(mounts) == {"/data", "/checkpoint", "/cache"}
-    store = volumes[mounts["/checkpoint"]]["persistentVolumeClaim"]  # outlives the pod
-    assert store["claimName"] == claim["metadata"]["name"]
+    allowed, limits = container["securityContext"], container["resources"]["limits"]
+    assert pod["securityContext"]["runAsUser"] == 10001 and allowed["readOnlyRootFilesystem"]
+    assert not allowed["allowPrivilegeEscalation"] and limits["nvidia.com/gpu"] == 1
+    (store,) = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if volume["name"] == "store"]
+    assert store["claimName"] == claim["metadata"]["name"]  # outlives the pod
     (wrong_use,) = (rule for rule in job["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "FailJob")
-    assert wrong_use["onExitCodes"] == {"containerName": container["name"], "operator": "In", "values": [2]}
-    assert parsed(container["args"]).device == "cuda"
+    assert wrong_use["onExitCodes"]["values"] == [2]
     validator = needed("kubernetes_validate", "test-docker")
     for document in (claim, job):
         validator.validate(document, "1.31", strict=True)
+    return container["args"], float(limits["memory"].removesuffix("Gi")) * 2**30
 
 
-def test_the_aws_job():
+def amazon():
     job = json.loads((DOCKER / "aws-batch.json").read_text())
     container = job["containerProperties"]
-    args = parsed([job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]])
-    assert args.device == "cuda" and args.points.startswith("s3://")
     assert container["user"] == USER and container["readonlyRootFilesystem"] and not container["privileged"]
     needs = {item["type"]: float(item["value"]) for item in container["resourceRequirements"]}
-    assert needs["GPU"] == 1 and asks_rightly("README.md", needs["MEMORY"] * 2**20)  # JSON has no comments
     first, *_, last = job["retryStrategy"]["evaluateOnExit"]
-    assert first == {"onExitCode": "2", "action": "EXIT"} and last["action"] == "RETRY"
+    assert first == {"onExitCode": "2", "action": "EXIT"} and last["action"] == "RETRY" and needs["GPU"] == 1
     session = needed("botocore.session", "test-docker").get_session()
     shape = session.get_service_model("batch").operation_model("RegisterJobDefinition").input_shape
     report = needed("botocore.validate", "test-docker").ParamValidator().validate(job, shape)
     assert not report.has_errors(), report.generate_report()
+    command = [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]]
+    return command, needs["MEMORY"] * 2**20
 
 
-def test_the_google_job():
+def google():
     job = yaml.safe_load((DOCKER / "google-batch.yaml").read_text())
     task = job["taskGroups"][0]["taskSpec"]
     container = task["runnables"][0]["container"]
-    args, options = parsed(container["commands"]), container["options"].split()
-    assert args.device == "cuda" and args.points.startswith("gs://")
+    options = container["options"].split()
     assert "--read-only" in options and options[options.index("--user") + 1] == USER
-    assert asks_rightly("google-batch.yaml", float(task["computeResource"]["memoryMib"]) * 2**20)
     actions = {code: p["action"] for p in task["lifecyclePolicies"] for code in p["actionCondition"]["exitCodes"]}
     assert task["maxRetryCount"] > 0 and (actions[2], actions[50001]) == ("FAIL_TASK", "RETRY_TASK")
     batch = needed("google.cloud.batch_v1", "test-docker")
     from google.protobuf import json_format
 
     json_format.ParseDict(job, batch.Job.pb(batch.Job()))  # raises on a name or a type that Batch does not know
+    return container["commands"], float(task["computeResource"]["memoryMib"]) * 2**20
+
+
+# the name of the file that says for which points the memory was computed: JSON has no comments
+@pytest.mark.parametrize(
+    ("job", "told"), [(kubernetes, "kubernetes-job.yaml"), (amazon, "README.md"), (google, "google-batch.yaml")]
+)
+def test_a_job_is_careful_valid_and_asks_for_the_memory_that_we_tell(job, told):
+    command, memory = job()
+    assert parsed(command).device == "cuda" and asks_rightly(told, memory)
+
+
+def test_the_services_of_compose_are_careful():
+    for service in yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"].values():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        assert service["user"] == "${UID:-10001}:${GID:-10001}"
+        build_parser().parse_args(service["command"])
 
 
 # ---- the scripts, run with a stand-in for docker, apptainer and scontrol
