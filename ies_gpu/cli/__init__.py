@@ -99,8 +99,6 @@ def sentence(error: Exception, known: Collection[str] = ()) -> str:
     text = str(error) if finding is None else say_in_flags(finding, known)
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
-    if isinstance(error, FileNotFoundError) and error.errno and not error.filename:  # of os.getcwd
-        text = f"the current folder no longer exists ({text}); change to one that does"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):

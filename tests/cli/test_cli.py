@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -89,15 +88,6 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
     *others, last = capsys.readouterr().err.splitlines()
     assert last.startswith("ies-gpu: error: ") and message in last
     assert "nowhere" not in message or "no -o" not in "".join(others)  # a missing input comes first
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a folder in use is not deleted")
-def test_a_current_folder_that_was_deleted_is_said_to_be(tmp_path, monkeypatch, capsys):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    assert cli.main(["fit", "points.npy", "-o", "run.npz"]) == 1
-    assert "the current folder no longer exists" in capsys.readouterr().err
 
 
 def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch, capsys):
