@@ -447,6 +447,7 @@ SAME = {
     "k": "n_neighbors",
     "seed": "random_state",
     "verbose": "progress",
+    "components": "disconnected",  # of our own earlier versions, and near n_components
 }
 KERNEL = "the kernel is exp(-distance^2 / bandwidth^2): docs/coming-from.md converts this to a bandwidth"
 

@@ -245,4 +245,4 @@ def plain(value: str) -> str:
 
 def as_limit(size: int) -> str:
     """Return bytes as ``--memory-limit`` takes them, in powers of 1024, rounded up."""
-    return f"{-(-size // (1 << 20))}M"
+    return f"{size >> 30}G" if size % (1 << 30) == 0 else f"{-(-size >> 20)}M"

@@ -31,7 +31,7 @@ UNMARKED = re.compile(rf"(?<![\w`.-])(?:{OPTIONS})=$|(?<![\w`.-])(?:{OPTIONS})=[
         (f"set {option('self_loops', False)}", "set self_loops=False", "set --no-self-loops"),
         (f"pass {option('resume', True)}", "pass resume=True", "pass --resume"),
         (f"not with {option('client')}", "not with client", "not with a cluster"),
-        (option("memory_limit", 1 << 30), "memory_limit=1073741824", "--memory-limit 1024M"),
+        (option("memory_limit", 1 << 30), "memory_limit=1073741824", "--memory-limit 1G"),
         (option("memory_limit", 5_650_000_000), "memory_limit=5650000000", "--memory-limit 5389M"),
         (f"{option('X_new')} has a row", "X_new has a row", "X_new has a row"),
         (f"{option('the file')} is empty", "the file is empty", "the file is empty"),
