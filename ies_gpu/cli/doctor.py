@@ -6,12 +6,15 @@ import argparse
 import os
 import warnings
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..findings import render
 from .console import Console, listed, say, say_json
 from .parser import add_command, add_talk, count, device, in_flags
+
+if TYPE_CHECKING:
+    from .selftest import Outcome, Side
 
 FEWEST_POINTS = 1_000
 GPU_STATUS = "this version has not been run on a GPU by its authors; please run --selftest --device cuda on yours"
@@ -61,7 +64,6 @@ def run_selftest(args: argparse.Namespace) -> int:
         args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
     from .selftest import compare, sides
 
-    tell_text = (lambda *_, **__: None) if args.json else say
     facts = examine(args.device or "auto")
     reference, tested = sides(args.device or "auto")
     labels = reference.label, tested.label
@@ -71,13 +73,11 @@ def run_selftest(args: argparse.Namespace) -> int:
         listed("self-test", [] if on_gpu else [NO_GPU])
         tell(facts)
         listed("compared", [f"{labels[1]} with {labels[0]}, {points:,} points"])
-    tell_text(f"\n  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
+        say(f"\n  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
     for outcome in compare(reference, tested, points):
         outcomes.append(outcome)
-        numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(outcome.difference, outcome.bound, *outcome.seconds)
-        tell_text(f"  {outcome.data:<5}{outcome.stage:<16}{numbers}{'' if outcome.ok else '  WRONG'}")
-        if outcome.note:
-            tell_text(f"    {' '.join(outcome.note.split())}")
+        if not args.json:
+            tell_outcome(outcome)
     wrong = [f"{outcome.data} {outcome.stage}" for outcome in outcomes if not outcome.ok]
     if args.json:
         say_json(make_report(facts, reference, tested, points, outcomes))
@@ -87,7 +87,15 @@ def run_selftest(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def make_report(facts: dict[str, Any], reference: Any, tested: Any, points: int, outcomes: list[Any]) -> Any:
+def tell_outcome(outcome: Outcome) -> None:
+    """Print one line, and another if something is wrong."""
+    numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(outcome.difference, outcome.bound, *outcome.seconds)
+    say(f"  {outcome.data:<5}{outcome.stage:<16}{numbers}{'' if outcome.ok else '  WRONG'}")
+    if outcome.note:
+        say(f"    {' '.join(outcome.note.split())}")
+
+
+def make_report(facts: dict[str, Any], reference: Side, tested: Side, points: int, outcomes: list[Outcome]) -> Any:
     """Return everything as strict JSON; seconds are by side."""
     from ..results.text import plain
 

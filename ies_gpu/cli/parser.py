@@ -59,7 +59,8 @@ class Parser(argparse.ArgumentParser):
             args = args if path is None else [*self._words_of_job(path), *args]
         found, rest = super().parse_known_args(args, namespace)
         for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
-            self.error(f"unknown option {word}{self._meant(word)}")
+            if word not in self._option_string_actions:  # one that is comes after "--", where options end
+                self.error(f"unknown option {word}{self._meant(word)}")
         return found, rest
 
     def _meant(self, word: str) -> str:
