@@ -73,7 +73,7 @@ def run_selftest(args: argparse.Namespace) -> int:
         listed("self-test", [] if on_gpu else [NO_GPU])
         tell(facts)
         listed("compared", [f"{labels[1]} with {labels[0]}, {points:,} points"])
-        say(f"\n  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
+        say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
     for outcome in compare(reference, tested, points):
         outcomes.append(outcome)
         if not args.json:
@@ -90,7 +90,7 @@ def run_selftest(args: argparse.Namespace) -> int:
 def tell_outcome(outcome: Outcome) -> None:
     """Print one line, and another if something is wrong."""
     numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(outcome.difference, outcome.bound, *outcome.seconds)
-    say(f"  {outcome.data:<5}{outcome.stage:<16}{numbers}{'' if outcome.ok else '  WRONG'}")
+    say(f"  {outcome.data:<7}{outcome.stage:<18}{numbers}{'' if outcome.ok else '  WRONG'}")
     if outcome.note:
         say(f"    {' '.join(outcome.note.split())}")
 
