@@ -449,7 +449,7 @@ SAME = {
     "verbose": "progress",
     "components": "disconnected",  # of our own earlier versions, and near n_components
 }
-KERNEL = "the kernel is exp(-distance^2 / bandwidth^2): docs/coming-from.md converts this to a bandwidth"
+KERNEL = "the kernel is exp(-distance^2 / bandwidth^2): docs/comparison.md converts this to a bandwidth"
 
 
 def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
