@@ -7,7 +7,6 @@ and of the estimators. Only the standard library is imported.
 from __future__ import annotations
 
 import inspect
-import numbers
 import os
 import re
 import textwrap
@@ -439,36 +438,18 @@ def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> O
     return owner
 
 
-# --- keywords of other packages, and misspelt ones --------------------------------------------------------------------
+# --- misspelt keywords -----------------------------------------------------------------------------------------------
 
-KERNEL = "the kernel here is exp(-distance^2 / bandwidth^2), so pass"
-# ours, by the name elsewhere; of lengths also how they are converted
+# ours, by the name elsewhere
 SAME = {
     "n_jobs": "n_threads",
-    "tolerance": "tol",
     "eigen_tol": "tol",
-    "n_eigs": "n_components",
-    "n_evecs": "n_components",
-    "n_comps": "n_components",
-    "n_eigenpairs": "n_components",
-    "n_eigenvectors": "n_components",
     "k": "n_neighbors",
-    "knn": "n_neighbors",
-    "t": "diffusion_time",
     "seed": "random_state",
-    "random_seed": "random_state",
     "verbose": "progress",
-    "intrinsic_dimension": "intrinsic_dim",
-    "components": "disconnected",
+    "components": "disconnected",  # of our own earlier versions, and near n_components
 }
-LENGTHS: dict[str, list[tuple[str, str, Callable[[float], float]]]] = {
-    "gamma": [("", "1 / sqrt(gamma)", lambda gamma: gamma**-0.5)],
-    "sigma": [("", "sqrt(2) * sigma", lambda sigma: 2**0.5 * sigma)],
-    "epsilon": [
-        (" as for pydiffmap", "2 * sqrt(epsilon)", lambda epsilon: 2 * epsilon**0.5),
-        (" as for datafold", "sqrt(2 * epsilon)", lambda epsilon: (2 * epsilon) ** 0.5),
-    ],
-}
+KERNEL = "the kernel is exp(-distance^2 / bandwidth^2): docs/comparison.md converts this to a bandwidth"
 
 
 def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -477,33 +458,14 @@ def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for name, value in kwargs.items():
+        for name in kwargs:
             if name not in known:
-                owner = function.__qualname__.removesuffix(".__init__")
-                text = f"{owner} has no option {name!r}{meant(name, value, [*known])}"
-                raise refusal("keyword.unknown", text, kind=TypeError)
+                near = [SAME[name]] if SAME.get(name) in known else get_close_matches(name, known, n=1, cutoff=0.7)
+                advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+                if name in ("gamma", "sigma", "epsilon"):  # lengths in other units
+                    advice = KERNEL
+                text = f"{function.__qualname__.removesuffix('.__init__')} has no option {name!r}"
+                raise refusal("keyword.unknown", text, advice, TypeError)
         return function(*args, **kwargs)
 
     return call
-
-
-def meant(name: str, value: Any, known: list[str]) -> str:
-    """Say what to write instead of an unknown keyword, as the rest of a sentence."""
-    if name in ("eigen_solver", "eig_solver", "solver"):
-        return "; the eigensolver is chosen by the size of the problem, so leave it out"
-    if name == "affinity":
-        own = f"{option('metric', 'precomputed_affinity')} and the affinities as X"
-        way = "kernel=affinities" if "kernel" in known else own
-        return f"; the kernel is Gaussian. For affinities of your own pass {way}"
-    if name in LENGTHS and "bandwidth" in known:
-        return f"; {KERNEL} {', or '.join(converted(value, *each) for each in LENGTHS[name])}"
-    ours = SAME.get(name, "")
-    near = [ours] if ours in known else get_close_matches(name, known, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(name for name in known if name != 'self')}"
-
-
-def converted(value: Any, where: str, formula: str, convert: Callable[[float], float]) -> str:
-    """Write a length of another convention as our bandwidth, in numbers where it is one."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) > 0:
-        return f"{option('bandwidth', convert(float(value)))}{where} ({formula})"
-    return f"{option('bandwidth')} = {formula}{where}"

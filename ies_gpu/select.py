@@ -7,7 +7,7 @@ from typing import Any
 
 from .backend.array import Array
 from .embedding.given import given_map
-from .options import Options, answers, documented
+from .options import TABLE, Options, answers, documented
 from .parameters.automatic import find_parameters
 from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told
@@ -61,11 +61,11 @@ def select_coordinates(
 ) -> Selection:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
-    The slowest eigenvectors of a Laplacian are often functions of each other: on a long strip the first six may only
-    say how far along the strip a point is. This function runs the whole pipeline of Chen and Meila [1]_: neighbour
-    graph, renormalised Laplacian, diffusion map, tangent bases, and the search for the set S of ``subset_size``
-    coordinates, the first among them, that maximises ``R(S) - zeta * sum of the eigenvalues of S``. ``R(S)`` is 0 for
-    coordinates that are independent at every point and very negative for a set that loses rank.
+    The slowest eigenvectors are often functions of each other: on a long strip the first six may only say how far along
+    the strip a point is. This is the whole pipeline of Chen and Meila [1]_, from the neighbour graph to the search for
+    the set S of ``subset_size`` coordinates, the first among them, that maximises ``R(S) - zeta * sum of the
+    eigenvalues of S``. ``R(S)`` is 0 for coordinates that are independent at every point and very negative for a set
+    that loses rank.
 
     Pass the points, or start later from your own graph, kernel or eigenvectors: exactly one of ``X``, ``graph``,
     ``kernel`` and ``laplacian`` is required. If you know ``intrinsic_dim``, ``subset_size`` and ``bandwidth``, pass
@@ -134,12 +134,10 @@ def select_coordinates(
 
     Notes
     -----
-    Eigenvectors have no sign of their own, so a rule chooses one. It looks at these numbers in order: the third moment
-    of the coordinate, its correlation with the squared distance from the mean of ``X``, and its correlation with each
-    column of ``X``. The first that is at least four standard errors from zero is made positive. If none is that clear,
-    the clearest decides, and another sample may decide differently. Neither the seed nor the order of the rows matters.
-    Eigenvectors that share an eigenvalue, as on a circle, can also rotate among themselves; no rule prevents that. With
-    ``client``, signs follow ``random_state`` instead.
+    Eigenvectors have no sign of their own. Of these numbers the first that is at least four standard errors from zero,
+    or else the clearest, is made positive: the third moment of the coordinate, its correlation with the squared
+    distance from the mean of ``X``, and with each column of ``X``. Neither the seed nor the order of the rows matters,
+    except with ``client``. Eigenvectors that share an eigenvalue, as on a circle, can also rotate among themselves.
 
     References
     ----------
@@ -172,37 +170,12 @@ def select_coordinates(
     >>> len(selection.subset)
     2
     """
+    asked = {name: value for name, value in locals().items() if name in TABLE}
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )
-    options = Options(
-        entry=given.entry,
-        intrinsic_dim=intrinsic_dim,
-        subset_size=subset_size,
-        bandwidth=bandwidth,
-        n_neighbors=n_neighbors,
-        radius=radius,
-        self_loops=self_loops,
-        metric=metric,
-        alpha=alpha,
-        n_components=given.n_components(n_components),
-        zeta=zeta,
-        percentile=percentile,
-        search=search,
-        untangle=untangle,
-        scale=scale,
-        diffusion_time=diffusion_time,
-        disconnected=disconnected,
-        device=device,
-        dtype=dtype,
-        memory_limit=memory_limit,
-        n_threads=n_threads,
-        random_state=random_state,
-        tol=tol,
-        keep_bases=keep_bases,
-        checkpoint=checkpoint,
-        resume=resume,
-    )
+    asked["n_components"] = given.n_components(n_components)
+    options = Options(entry=given.entry, **asked)
     if client is not None:
         from .cluster.run import ClusterRun
 

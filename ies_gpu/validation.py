@@ -175,18 +175,15 @@ def _check_finite(
         rows = np.unique(np.searchsorted(backend.to_host(indptr), rows, side="right") - 1)
     if len(rows):
         where = _counted("row" if array.ndim > 1 or indptr is not None else "entry", rows)
-        axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
-        these = "the rows" if array.ndim == 2 else "them"
-        kind, way = "not_finite", f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
+        axes = f".all(axis={tuple(range(1, array.ndim))})" if array.ndim > 1 else ""
+        kind, way = "not_finite", f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
         if pairs:
             way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
         elif array.ndim == 2:
             numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
             where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
             if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
-                kind = "not_finite_columns"
-                of = name if columns is None else f"{name}.loc"  # of a frame
-                way = f"drop the columns, e.g. {of}[:, np.isfinite({name}).all(axis=0)]"
+                kind, way = "not_finite_columns", "drop these columns"
         raise refusal(f"{name}.{kind}", f"{option(name)} contains NaN or infinite values in {where}", way)
     peak = float(xp.maximum(array.max(), -array.min()))
     text = f"{option(name)} has entries as large as {peak:.0e}, whose squares no float can hold"

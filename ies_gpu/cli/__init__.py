@@ -9,21 +9,19 @@ import argparse
 import io
 import logging
 import os
+import signal
 import sys
-import tomllib
+import threading
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
 from .. import __version__
 from ..findings import code_of, finding_of
-from . import flags
 from .console import Console
-from .options import WRONG_USE, Parser, WrongUse
-from .signals import Terminated, stopped_once
+from .parser import WRONG_USE, Parser, WrongUse, say_in_flags
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
@@ -98,11 +96,9 @@ def sentence(error: Exception, known: Collection[str] = ()) -> str:
     """Return an error in one line, with flags for options; ``known`` are the flags of the command."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     finding = finding_of(error)
-    text = str(error) if finding is None else flags.say(finding, known)
+    text = str(error) if finding is None else say_in_flags(finding, known)
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
-    if isinstance(error, FileNotFoundError) and error.errno and not error.filename:  # of os.getcwd
-        text = f"the current folder no longer exists ({text}); change to one that does"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):
@@ -121,7 +117,7 @@ def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         finding = finding_of(message)
-        console.warning(str(message) if finding is None else flags.say(finding, known), **coded(message))
+        console.warning(str(message) if finding is None else say_in_flags(finding, known), **coded(message))
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -137,17 +133,9 @@ def style_of(args: argparse.Namespace) -> str:
     return "bar" if sys.stderr.isatty() else "lines"
 
 
-def early_style(argv: list[str]) -> str:
+def early_style(words: list[str]) -> str:
     """Return the style for usage errors, before the options are known."""
-    words = [part for word in argv for part in word.split("=", 1)]
-    flags = dict(pairwise(words))
-    asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")
-    path = flags.get("--config") or os.environ.get("IES_GPU_CONFIG")
-    if not asked and path and os.path.isfile(path):  # a pipe can be read only once
-        with suppress(OSError, ValueError), open(path, "rb") as file:
-            content = tomllib.load(file)
-            asked = content.get("log-format") or content.get("log_format")
-    return "json" if asked == "json" else "lines"
+    return "json" if "--log-format json" in " ".join(words).replace("=", " ") else "lines"
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
@@ -165,3 +153,53 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     for name in (command,) if command in COMMANDS else COMMANDS:
         import_module(f".{name}", __name__).add(commands)
     return parser
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+@contextmanager
+def stopped_once() -> Iterator[None]:
+    """Turn SIGTERM or Ctrl-C into an exception; ignore others while it cleans up.
+
+    Python drops an exception that is raised inside a callback or a destructor: the next signal raises it again. An
+    error after that is most likely of a library whose callback did not do its work, and counts as the signal.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
+        yield
+        return
+    heard: list[type[BaseException]] = []
+
+    def stop(number: int, _: Any) -> None:
+        if not is_on_its_way(sys.exception()):
+            heard.append(KeyboardInterrupt if number == signal.SIGINT else Terminated)
+            raise heard[-1]
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    if before[signal.SIGINT] is not signal.default_int_handler:  # ignored, as a shell does for background jobs
+        del before[signal.SIGINT]
+    for each in before:
+        signal.signal(each, stop)
+    try:
+        yield
+    except Exception:
+        if heard:
+            raise heard[-1] from None
+        raise
+    finally:
+        for each, handler in before.items():
+            if signal.getsignal(each) is stop:  # after the first signal, none may break into the end
+                signal.signal(each, (lambda *_: None) if heard else handler)
+
+
+def is_on_its_way(error: BaseException | None) -> bool:
+    """Return whether what is being handled came from a signal, directly or on the way."""
+    while error is not None:
+        if isinstance(error, (KeyboardInterrupt, Terminated)):
+            return True
+        error = error.__context__
+    return False

@@ -10,8 +10,11 @@ import sys
 import textwrap
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, Any
 
+from ..errors import in_bytes
+from ..files.remote import is_remote, shown
 from ..system import peak_memory, resident_memory
 
 WIDTH = 80
@@ -20,13 +23,9 @@ COLOURS = {"error": "31", "warning": "33", "heading": "1"}  # red, yellow, bold
 
 
 def takes_colours(stream: IO[str]) -> bool:
-    """Return whether a stream is a terminal with colours; NO_COLOR and FORCE_COLOR overrule what it is."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    old_windows = os.name == "nt" and "WT_SESSION" not in os.environ
-    return stream.isatty() and os.environ.get("TERM") != "dumb" and not old_windows
+    """Return whether a stream is a terminal with colours, and NO_COLOR does not forbid them."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
+    return stream.isatty() and not plain
 
 
 def coloured(text: str, kind: str, stream: IO[str]) -> str:
@@ -168,3 +167,18 @@ def listed(label: str, items: list[str]) -> None:
     """Print a label and its items."""
     if items:
         say(f"  {label:<16}{', '.join(items)}")
+
+
+def file_name(path: str) -> str:
+    """Return the name of a file or URL, without its folder."""
+    return shown(path).rpartition("/")[2] if is_remote(path) else Path(path).name
+
+
+def with_size(place: str, path: str) -> str:
+    """Return a place with the size of the file that was written there; that of a URL is not known."""
+    return f"{place} ({in_bytes(os.path.getsize(path))})" if os.path.isfile(path) else place
+
+
+def address(path: str | os.PathLike[str]) -> str:
+    """Return what to put into the address bar of a browser."""
+    return shown(os.fspath(path)) if is_remote(path) else Path(path).resolve().as_uri()

@@ -7,14 +7,14 @@ import shlex
 from typing import Any
 
 from .console import Console, say
-from .options import add_command, add_talk, check_ending, count, seed
+from .parser import add_command, add_talk, check_file, count, seed
 
 
 def add(commands: Any) -> None:
     about = "generate one of the paper's data sets, or list them"
     data = add_command(commands, "data", run, about, "ies-gpu data D1 -o d1.npy")
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
-    data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points (.npy, .csv, .parquet or .h5ad)")
+    data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points (.npy, .csv or .parquet)")
     data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
     data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..datasets.synthetic import TABLE, load
-    from ..files.writing import WRITTEN, check_table_output, write_table
+    from ..files.writing import write_table
 
     if args.name is None:
         if args.output:
@@ -35,10 +35,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     name = args.name.upper()
     if name not in TABLE:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
-    check_ending(args.parser, "-o", args.output, *WRITTEN)
+    check_file(args.parser, "-o", args.output)
     output = args.output or f"{name.lower()}.npy"
     if args.output:
-        check_table_output(output)
         found = load(name, n_samples=args.n, random_state=args.seed)
         write_table(output, found.X, [f"x{k + 1}" for k in range(found.X.shape[1])])
         say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns ({name}, {found.title})")

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .console import Console, announce_compiling, say
-from .options import add_command, add_talk, count, seed
-from .report import address
+from .console import Console, address, announce_compiling, say
+from .parser import add_command, add_talk, count
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -30,7 +29,6 @@ def add(commands: Any) -> None:
     demo = add_command(commands, "demo", run, "see it work on a long strip, with pictures", "ies-gpu demo -o my-folder")
     demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="output folder (ies-gpu-demo)")
     demo.add_argument("-n", "--n", type=count, metavar="N", default=USUAL, help="number of points (10,000)")
-    demo.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed of the points (0)")
     add_talk(demo)
 
 
@@ -39,7 +37,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error(f"-n must be {FEWEST} or more, got {args.n}")
     announce_compiling(console)
     tell = (lambda line: None) if args.quiet else say
-    run_demo(args.output, n_samples=args.n, random_state=args.seed, say=tell, progress=console.progress)
+    run_demo(args.output, n_samples=args.n, say=tell, progress=console.progress)
     return 0
 
 
@@ -48,7 +46,6 @@ def run_demo(
     *,
     say: Callable[[str], None],
     n_samples: int = USUAL,
-    random_state: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Selection:
     """Generate the strip D1, choose its coordinates, and explain what happened, line by line, to ``say``."""
@@ -58,22 +55,21 @@ def run_demo(
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    data = datasets.load("D1", n_samples=n_samples, random_state=random_state)
+    data = datasets.load("D1", n_samples=n_samples)
     # fewer points need a wider kernel to have as many neighbours
     bandwidth = float(f"{data.bandwidth * max(1.0, USUAL / len(data.X)) ** 0.5:.2g}")
     say(f"A strip of {len(data.X):,} noisy points, six times as long (x) as it is wide (y).")
     say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
     say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
     say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
-    sizes: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": bandwidth}
-    selection = select_coordinates(data.X, **sizes, random_state=random_state, progress=progress)
+    selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, progress=progress)
     compare(selection, data, say)
     write_array(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
     say("")
     say(f"In {folder}:")
-    draw(selection, data, colors, folder, say)
+    draw(selection, colors, folder, say)
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
     say("  points.npy      the points")
     say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
@@ -103,54 +99,36 @@ def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> 
         volume = float(np.exp(selection.score(chosen)).mean())
         say(f"  {title + f' {{{names_text(chosen)}}}':<26}  {x:9.1%}      {kept[title]:9.1%}       {volume:.3f}")
     say("")
-    likeness = abs(float(np.corrcoef(selection.embedding[:, 1], truth[:, 1])[0, 1]))
-    for line in conclude(selection.subset, kept["naive"], kept["chosen"], likeness):
+    for line in conclude(selection.subset, kept["naive"], kept["chosen"]):
         say(line)
 
 
-def conclude(chosen: tuple[int, ...], lost: float, found: float, likeness: float) -> list[str]:
-    """Return what the numbers mean; each sentence only if it is true.
-
-    ``lost`` and ``found`` are the shares of the variance of y that the naive and the chosen map keep, ``likeness`` is
-    the correlation of the second chosen coordinate with y, without its sign.
-    """
-    from ..choice.naming import coordinate_names, names_text
+def conclude(chosen: tuple[int, ...], lost: float, found: float) -> list[str]:
+    """Return what the shares of the width that both maps keep mean; each sentence only if it is true."""
+    from ..choice.naming import names_text
 
     names, first = (f"{{{names_text(s)}}}" for s in (chosen, NAIVE))
     if chosen == NAIVE:
         return [f"For this sample the search keeps {first}: the first two pass the test."]
+    lines = [f"{first} keeps {lost:.0%} of the width y."]
     if lost < 0.5:
         lines = [f"{first} collapses the strip to a curve: phi2 is a function of phi1, and", "the width y is lost."]
-    else:
-        lines = [f"{first} keeps {lost:.0%} of the width y."]
-    if found > 0.8:
-        # a product of waves along x and y, as phi8 often is, recovers the strip but is not its width
-        width = f"phi1 is its length, {coordinate_names(chosen)[1]} its width."
-        lines += [f"{names} recovers the strip: {width if likeness > 0.8 else 'it keeps both x and y.'}"]
-    else:
-        lines += [f"{names} is chosen; it keeps {found:.0%} of the width y."]
+    lines += [f"{names} {'recovers the strip: it' if found > 0.8 else 'is chosen; it'} keeps {found:.0%} of the width."]
     if chosen != (0, 6):
         lines += ["The paper reports {phi1, phi7}. This sample gives another set, because"]
         lines += ["eigenvalues close to each other swap places from sample to sample."]
     return lines
 
 
-def draw(selection: Selection, data: Dataset, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
-    """Draw the pictures, if matplotlib is installed."""
+def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
+    """Draw both maps, if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         say("  (pictures need matplotlib: pip install 'ies-gpu[plot]', then run this again)")
         return
     from .. import plot
 
-    first, found = plot.set_label(NAIVE), plot.set_label(selection.subset)
-    naive = f"Naive: the first two coordinates, {first}"
-    sets = [NAIVE] if selection.subset == NAIVE else [NAIVE, selection.subset]
-    for name, text, figure in (
-        ("1-points.png", "the strip", plot.points(data.X, colors=colors, title="The points: a long strip")),
-        ("2-naive.png", "the naive map", plot.embedding(selection, NAIVE, colors=colors, title=naive)),
-        ("3-chosen.png", "the chosen map", plot.embedding(selection, colors=colors, title=f"Chosen: {found}")),
-        ("4-path.png", "why: path and regret", plot.path(selection)),
-        ("5-volumes.png", "why: volumes", plot.volumes(selection, sets)),
-    ):
-        figure.savefig(folder / name, dpi=150)
-        say(f"  {name:<15} {text}")
+    for name, title, chosen in (("naive", "the first two coordinates", NAIVE), ("chosen", "", selection.subset)):
+        label = f"{name.capitalize()}: {title or plot.set_label(chosen)}"
+        figure = plot.embedding(selection, None if name == "chosen" else chosen, colors=colors, title=label)
+        figure.savefig(folder / f"{name}.png", dpi=150)
+        say(f"  {name + '.png':<15} the {name} map")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import in_bytes
-from .console import Console, say, say_json
+from .console import say, say_json
 
 if TYPE_CHECKING:
     from ..resources import Estimate
 
-LONG = 20.0  # seconds from which a run is announced
 TRIALS, TRIED = 7, 10_000  # bandwidths that an automatic run tries, and on how many points
 ASSUMED = 600  # neighbours where the bandwidth is not known: the most to aim for
 
@@ -65,21 +63,13 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     return about | {"degree_known": degree is not None}, found
 
 
-def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
-    """Say roughly how long it will take, if that is long; nothing where nobody can tell."""
-    with suppress(ValueError):  # what does not work is said by the run itself
-        expected = estimate(points, args)[1].seconds
-        if expected is not None and expected > LONG:
-            console.note(f"expect about {duration(expected)}, within a factor of five or so")
-
-
 def tell_needs(points: Any, args: argparse.Namespace) -> None:
     """Print what the job will need, what to request, and what the numbers leave out."""
     about, found = estimate(points, args)
     if args.json:
         say_json(about | found._asdict() | {"stages": [stage._asdict() for stage in found.stages]})
         return
-    how = "about " if about["degree_known"] else "assumed: "
+    how = "about " if about["degree_known"] else "assumed: "  # if the run finds the bandwidth, or with a metric
     say(f"{about['n']:,} points, {about['dim']} columns, {how}{about['degree']:.0f} neighbours each", heading=True)
     say(f"  {'stage':<16}{'memory':>10}{'time':>10}")
     if not about["degree_known"]:
@@ -91,18 +81,10 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     if found.device_bytes:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
     say(f"  checkpoint      {in_bytes(found.checkpoint_bytes)} of disk")
-    if args.memory_limit is not None:
-        say(f"  kernel          {found.storage}")
     if found.factor > 1.1:
         say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
-    if not about["degree_known"]:
-        found_later = f"the bandwidth is found in the run, by a scan of at most {TRIED:,} points"
-        why = found_later if isinstance(args.bandwidth, str) else f"they are not counted for --metric {args.metric}"
-        say(f"  neighbours      assumed, because {why}")
-    if args.search != "exhaustive":
-        say("  not included    the time of searches other than exhaustive")
     if found.seconds is not None:
-        say("  time            rough, within a factor of five or so; the first run also compiles for ten seconds")
+        say("  time            of an exhaustive search, within a factor of five; the first run also compiles")
 
 
 def duration(seconds: float | None) -> str:

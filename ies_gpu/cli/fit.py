@@ -10,29 +10,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import in_bytes
-from ..files.remote import file_size, is_remote, shown
+from ..files.remote import is_remote, shown
 from ..findings import finding_of
 from ..options import Options, check_on_cluster
-from . import flags
-from .colours import add_color, by_name, check_length, for_picture, read_colors
-from .console import Console, announce_compiling, say, say_json
+from .console import Console, address, announce_compiling, file_name, say, say_json, with_size
 from .molecule import add_molecule, is_molecule, read_frames
-from .options import (
+from .parser import (
     DETAILS,
+    EXIT,
     add_command,
     add_options,
     add_reading,
     add_talk,
     check_different,
-    check_ending,
+    check_file,
     chosen_of,
     count,
+    in_flags,
     options_of,
-    read_also_from_job_files,
+    say_in_flags,
 )
-from .plot import check_picture, draw
-from .report import address, check_page, name_of
+from .plot import add_color, by_name, check_picture, draw, for_picture, read_colors
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -49,7 +47,7 @@ OUTPUTS = {
 
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
-    fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example)
+    fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
     about = "file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...)"
     fit.add_argument("points", metavar="POINTS", help=about)
     problem = fit.add_argument_group("the problem")
@@ -58,8 +56,7 @@ def add(commands: Any) -> None:
     problem.add_argument("--each-part", action="store_true", help=about)
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
-    about = "file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)"
-    option("--coordinates", metavar="MAP.CSV", help=about)
+    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv or .parquet)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
@@ -74,37 +71,34 @@ def add(commands: Any) -> None:
     job = fit.add_argument_group("a job")
     about = "read the points, say how much memory and time it takes, and stop"
     job.add_argument("--dry-run", action="store_true", help=about)
-    job.add_argument("--config", metavar="JOB.TOML", help="TOML file with options, such as bandwidth = 0.25")
+    about = "TOML file with options, such as bandwidth = 0.25; flags override it"
+    job.add_argument("--config", metavar="JOB.TOML", help=about)
     add_options(job, "checkpoint", "resume")
     add_talk(fit, as_json="print the result as one JSON object")
-    read_also_from_job_files(fit)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     check_options(args)
     molecule = is_molecule(args)
     check_outputs(args)
-    from ..files.points import unchanged
     from ..results.assembly import labelled
-    from .dry_run import say_how_long, tell_needs
 
     begin = time.perf_counter()
     console.progress("read", 0, 0)
     given = read_given(args, molecule)
     console.progress("read", 1, 1)
     if args.dry_run:
+        from .dry_run import tell_needs
+
         tell_needs(given.points, args)
         return 0
     if molecule and not args.no_self_loops:
         console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
-    if not stays_away(args):
-        say_how_long(given.points, args, console)
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
-        with unchanged(given.points):
-            found = select(given.points, args, console, client)
+        found = select(given.points, args, console, client)
         parts = [labelled(part, given.rows) for part in (found if isinstance(found, list) else [found])]
         saved = [write(part, given, args, console) for part in parts]
         console.close()
@@ -140,29 +134,23 @@ def check_options(args: argparse.Namespace) -> None:
             check_on_cluster(options)
     except (TypeError, ValueError) as error:
         found = finding_of(error)
-        wrong(str(error) if found is None else flags.say(found))
+        wrong(str(error) if found is None else say_in_flags(found))
 
 
 def check_outputs(args: argparse.Namespace) -> None:
     """Check that every output can be written, and is not an input or another output."""
     outputs = {flag: getattr(args, name) for flag, (name, _) in OUTPUTS.items()}
-    for flag in ("-o", "--model"):
-        check_ending(args.parser, flag, outputs[flag], ".npz")
     check_different(args.parser, {"POINTS": args.points, **outputs})
     check_different(args.parser, {"--color": args.color, **outputs})
     if args.color and not (args.plot or args.report):
         args.parser.error("--color is for the pictures of --plot and --report; give one of them")
     if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
-    from ..files.writing import WRITTEN, check_output, check_table_output
-
-    for output in filter(None, (args.output, args.model)):
-        check_output(output, ".npz")
+    check_file(args.parser, "-o", args.output, ".npz")
+    check_file(args.parser, "--model", args.model, ".npz")
     check_picture(args.parser, "--plot", args.plot)
-    if args.coordinates:
-        check_ending(args.parser, "--coordinates", args.coordinates, *WRITTEN)
-        check_table_output(args.coordinates)
-    check_page(args.parser, "--report", args.report)
+    check_file(args.parser, "--coordinates", args.coordinates)
+    check_file(args.parser, "--report", args.report, ".html")
 
 
 class Given(NamedTuple):
@@ -184,16 +172,19 @@ def read_given(args: argparse.Namespace, molecule: bool) -> Given:
     if molecule:
         points, features, values = read_frames(args)
         given = Given(points, features=features)
-    elif stays_away(args):
+    elif workers_read(args):
         given = Given(args.points)
     else:
         given = Given(*read_table(args.points, **chosen_of(args)))
         if given.columns is not None:  # of what is no number, say in which column
-            check_real_array(name_of(args.points), given.points, 2, columns=given.columns)
+            check_real_array(file_name(args.points), given.points, 2, columns=given.columns)
     if args.color is None:
         return given
     colors = read_colors(args.color, args.points, values)
-    check_length(args.color, colors, len(given.points))
+    rows, n = len(next(iter(colors.values()))), len(given.points)
+    if rows != n:
+        about = f"--color {shown(args.color)} has {rows:,} rows, but there are {n:,} points"
+        raise ValueError(f"{about}; give one row per point")
     return given._replace(colors=colors)
 
 
@@ -205,7 +196,7 @@ def asked_of(args: argparse.Namespace) -> dict[str, Any]:
     return options_of(args) | ({"memory_limit": None} if args.workers else {})
 
 
-def stays_away(args: argparse.Namespace) -> bool:
+def workers_read(args: argparse.Namespace) -> bool:
     """Return whether only workers read the points: a cluster, a file in rows, and nothing that needs them here."""
     if not (args.workers or args.scheduler) or is_remote(args.points):
         return False
@@ -244,11 +235,9 @@ def select(points: Any, args: argparse.Namespace, console: Console, client: Any)
 
 def write(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
     """Write what was asked for of one result; return the names of its files by flag."""
-    selection.diagnostics["configuration"] = args.configuration
     if given.features is not None:
         selection.diagnostics["features"] = given.features
-    part = selection.diagnostics.get("part")
-    own = {flag: part_name(getattr(args, name), part) for flag, (name, _) in OUTPUTS.items()}
+    own = {flag: part_name(getattr(args, name), selection) for flag, (name, _) in OUTPUTS.items()}
     if own["-o"]:
         console.progress("write", 0, 0)
         selection.save(own["-o"])
@@ -261,7 +250,7 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
     if own["--plot"]:
         draw(selection, own["--plot"], colors=for_picture(colors, console))
     if own["--report"]:
-        selection.to_html(own["--report"], points=given.points, colors=colors, title=name_of(args.points))
+        selection.to_html(own["--report"], points=given.points, colors=colors, title=file_name(args.points))
     return own
 
 
@@ -271,12 +260,13 @@ def write_coordinates(selection: Selection, given: Given, args: argparse.Namespa
     from ..files.writing import write_table
     from ..results.text import in_input_rows
 
-    n = int(open_rows(given.points).shape[0]) if stays_away(args) else len(given.points)
-    write_table(path, in_input_rows(selection, n), selection.names, rows=given.rows, obsm="X_ies")
+    n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
+    write_table(path, in_input_rows(selection, n), selection.names, rows=given.rows)
 
 
-def part_name(name: str | None, part: dict[str, Any] | None) -> str | None:
-    """Return the file of a part: run.part1.npz for run.npz."""
+def part_name(name: str | None, selection: Selection) -> str | None:
+    """Return the file of a result, for one of several parts with its number: run.part1.npz for run.npz."""
+    part = selection.diagnostics.get("part")
     if name is None or part is None:
         return name
     stem, ending = os.path.splitext(name)
@@ -289,13 +279,12 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
 
     if args.json:
         names = [{OUTPUTS[flag][0]: shown(own[flag] or "") or None for flag in ("-o", "--model")} for own in saved]
-        plain = [as_plain(part, flags.in_flags, **own) for part, own in zip(parts, names, strict=True)]
+        plain = [as_plain(part, in_flags, **own) for part, own in zip(parts, names, strict=True)]
         say_json(plain if args.each_part else plain[0])
     for selection, own in zip(parts, saved, strict=True) if not (args.json or args.quiet) else ():
-        say(summary(selection, flags.say), heading=True)
+        say(summary(selection, say_in_flags), heading=True)
         say(f"  time            {seconds:.1f} s")
         for flag, (_, label) in OUTPUTS.items():
             if path := own[flag]:
-                size = None if flag == "--report" or os.path.isdir(path) else file_size(path)
                 place = address(path) if flag == "--report" else shown(path)
-                say(f"  {label:<16}{place}" + ("" if size is None else f" ({in_bytes(size)})"))
+                say(f"  {label:<16}{with_size(place, path)}")

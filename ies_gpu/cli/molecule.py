@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import IESWarning
 from ..files.remote import is_remote, shown
 from ..findings import listen
-from .options import chosen_of
+from .parser import chosen_of
 
 if TYPE_CHECKING:
     from ..datasets.molecules import Trajectory

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 from typing import Any
 
-from ..errors import in_bytes
-from ..files.remote import file_size, is_remote, shown
-from .colours import add_color, by_name, read_colors
-from .console import Console, say
-from .options import add_command, add_reading, add_talk, check_different, check_ending, chosen_of
+from .console import Console, address, file_name, say, with_size
+from .parser import add_command, add_reading, add_talk, check_different, check_file, chosen_of
+from .plot import add_color, by_name, read_colors
 
 
 def add(commands: Any) -> None:
-    report = add_command(
-        commands, "report", run, "write an interactive report on a result, a page for your browser",
-        "ies-gpu report run.npz --points points.npy --color columns.csv -o report.html",
-    )  # fmt: skip
+    about = "write an interactive report on a result, a page for your browser"
+    example = "ies-gpu report run.npz --points points.npy --color columns.csv -o report.html"
+    report = add_command(commands, "report", run, about, example)
     option = report.add_argument
     option("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
     option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
-    option(
-        "--points",
-        metavar="POINTS",
-        help="the points of the run; adds a view of the input, and the graph to --diagnose",
-    )
+    about = "the points of the run; adds a view of the input, and the graph to --diagnose"
+    option("--points", metavar="POINTS", help=about)
     add_color(option, "--points")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
@@ -37,7 +30,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     output = args.output or os.path.splitext(args.run_file)[0] + ".html"
-    check_page(args.parser, "-o", output)
+    check_file(args.parser, "-o", output, ".html")
     inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color}
     for option, path in inputs.items():  # one table may be the points and their colours
         check_different(args.parser, {option: path, "-o": output})
@@ -56,18 +49,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
         output,
         points=points,
         colors=colors,
-        title=args.title or name_of(args.run_file),
+        title=args.title or file_name(args.run_file),
         **judged(args, selection, points, console),
     )
     console.close()
     if not args.quiet:
-        size = file_size(output)
-        say(f"  report          {address(output)}" + ("" if size is None else f" ({in_bytes(size)})"))
+        say(f"  report          {with_size(address(output), output)}")
     return 0
 
 
 def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
-    """The points in the file, with as many columns as the run had."""
+    """Return the points in the file, with as many columns as the run had."""
     from ..files.points import read_points
     from ..results.same_points import used_points
 
@@ -76,14 +68,14 @@ def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
     if width is not None and points.shape[1] != width:
         raise ValueError(
             f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from "
-            f"{name_of(args.points)}; choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
+            f"{file_name(args.points)}; choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
         )
     used_points(selection, points, "--points")
     return points
 
 
 def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:
-    """The diagnosis and the stability, where they are asked for."""
+    """Return the diagnosis and the stability, where they are asked for."""
     found: dict[str, Any] = {}
     if args.diagnose:
         from ..analysis.diagnosis.diagnose import diagnose
@@ -96,22 +88,3 @@ def judged(args: argparse.Namespace, selection: Any, points: Any, console: Conso
 
         found["stability"] = selection_stability(selection, X=points, progress=console.progress)
     return found
-
-
-def check_page(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:
-    """A page that can be written; asked before long work."""
-    if path:
-        check_ending(parser, option, path, ".html")
-        from ..files.writing import check_output
-
-        check_output(path, ".html")
-
-
-def name_of(path: str) -> str:
-    """The name of a file, without its folder."""
-    return shown(path).rpartition("/")[2] if is_remote(path) else Path(path).name
-
-
-def address(path: str | os.PathLike[str]) -> str:
-    """What to put into the address bar of a browser."""
-    return shown(os.fspath(path)) if is_remote(path) else Path(path).resolve().as_uri()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..files.remote import shown
-from . import flags
 from .console import Console, listed, say, say_json
-from .options import add_command, add_talk, check_ending
+from .parser import add_command, add_talk, in_flags, say_in_flags
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     show = add_command(commands, "show", run, "print a saved result", "ies-gpu show run.npz")
     show.add_argument("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
-    show.add_argument("--csv", metavar="FILE.CSV", help="also write the chosen coordinates as a table")
     add_talk(show, as_json="print the result as one JSON object", progress=False)
 
 
@@ -26,29 +23,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.storage import load_as
     from ..results.text import as_plain, summary
 
-    check_ending(args.parser, "--csv", args.csv, ".csv")
     selection = load_as(Selection, args.run_file)
-    if args.csv:
-        write_csv(selection, args.csv)
     if args.json:
-        say_json(as_plain(selection, flags.in_flags))
+        say_json(as_plain(selection, in_flags))
         return 0
-    say(summary(selection, flags.say), heading=True)
+    say(summary(selection, say_in_flags), heading=True)
     show_tables(selection)
-    if args.csv:
-        say(f"  table           {shown(args.csv)}: {len(selection.points):,} rows")
     return 0
-
-
-def write_csv(selection: Selection, path: str) -> None:
-    """Write the chosen coordinates, with the row of each point in the input, and its name if it has one."""
-    from ..files.writing import check_output, whole_or_nothing, write_lines
-
-    check_output(path, ".csv")
-    named = {} if selection.index is None else {"name": selection.index}
-    lines = zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True)
-    with whole_or_nothing(path) as file:
-        write_lines(file, ("row", *named, *selection.names), ((*about, *line) for *about, line in lines))
 
 
 def show_tables(selection: Selection) -> None:

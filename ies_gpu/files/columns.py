@@ -18,9 +18,8 @@ from ..findings import tell, warning
 from .containers import WORD, Choice, ContentError, Opened, PointFile, element_memory, needs, open_hdf5, read_element
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
+WHOLE = re.compile(r"[+-]?\d+")
 QUOTED = re.compile(r'"[^"]*"')
-BLANKS = re.compile(r'"[^"]*"|\S+')  # cells between blanks
-COMMENT = re.compile(r'("[^"]*")|(?:^|\s)#.*')  # a # within a word, or in quotes, begins none
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-", "?"}  # what stands for a value that is not known
 
 
@@ -28,7 +27,8 @@ class Table:
     """A table whose columns are read when they are asked for.
 
     ``names`` has "" for a column without one, and is None for a table without names. ``marks`` are the columns that
-    name the rows unless another is asked for, and that are no coordinates.
+    name the rows unless another is asked for, and that are no coordinates. A kind of table has ``numbers``, which
+    returns columns as coordinates or raises :meth:`odd`, ``cells``, which returns their values, and ``memory``.
     """
 
     def __init__(self, path: Path, names: Sequence[str] | None, width: int, marks: Sequence[int] = ()) -> None:
@@ -36,11 +36,9 @@ class Table:
         self.names = None if names is None else list(names)
 
     def numbers(self, places: list[int]) -> np.ndarray:
-        """Return some columns as coordinates, or raise an error that says which of them are none."""
         raise NotImplementedError
 
     def cells(self, places: list[int]) -> list[list[Any]]:
-        """Return the values of each of some columns."""
         raise NotImplementedError
 
     def memory(self, places: list[int]) -> int:
@@ -103,18 +101,16 @@ class Table:
     def odd(self, place: int, value: Any, where: str = "") -> ContentError:
         """Return the error that a value of a column is no number, which says what to do about it."""
         name = self.names[place] if self.names is not None else ""
-        named = repr(name) if name and (self.names or []).count(name) == 1 else str(place + 1)
         what = f"{str(value)[:40]!r} is not a number" if value not in (None, "") else "the cell is empty"
         way = "correct it, or choose the coordinates with --columns"
-        if ";" in str(value):
-            way = "separate cells with commas, and write decimal points"
-        elif place == 0 and self.width > 1:
+        if place == 0 and self.width > 1:
             way = f"if this column names the rows, pass --index-col {shlex.quote(name or '0')}"
-        return ContentError("not_a_number", f"{self.path}{where}, column {named}: {what}; {way}")
+        where = f"{self.path}{where}, column {repr(name) if name else place + 1}"
+        return ContentError("not_a_number", f"{where}: {what}; {way}")
 
 
 @contextlib.contextmanager
-def open_text(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
+def open_text(path: Path, asked: Sequence[str]) -> Iterator[Table]:
     """Open a table of text; a column that is ``asked`` for by name tells that the first line is a header."""
     try:
         yield TextTable(path, asked)
@@ -126,7 +122,7 @@ def open_text(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
 
 
 class TextTable(Table):
-    """A text file.
+    """A text file, with names in its first line if that has no numbers, counts from 0, or names are asked for.
 
     Attributes
     ----------
@@ -135,59 +131,44 @@ class TextTable(Table):
     """
 
     def __init__(self, path: Path, asked: Sequence[str]) -> None:
-        start = list(islice(_lines(path), 4))
+        start = [text for _, text in islice(_lines(path), 2)]
         if not start:
             raise ContentError("empty", f"{path} contains no lines of numbers")
-        bare = QUOTED.sub("", start[0][1])
-        self.delimiter = DELIMITERS[path.suffix.lower()]
-        if self.delimiter is None or self.delimiter not in bare:
-            self.delimiter = next((other for other in (",", "\t") if other in bare), self.delimiter)
-        first, *following = [self._split(text) for _, text in start]
-        numbered = len(first) > 1 and not is_number(first[0]) and first[1:] == [str(k) for k in range(len(first) - 1)]
+        bare, own = QUOTED.sub("", start[0]), DELIMITERS[path.suffix.lower()]
+        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in bare), own)
+        first, *following = map(self._split, start)
+        count = [str(k) for k in range(len(first))]
+        counts = len(first) > 1 and (first == count or (not is_number(first[0]) and first[1:] == count[:-1]))
         by_name = any(not name.isdecimal() or int(name) >= len(first) for name in asked)
-        self.skip = int(numbered or by_name or not any(map(is_number, first)))
+        self.skip = int(counts or by_name or not any(map(is_number, first)))
         if not self.skip:
             super().__init__(path, None, len(first))
-            self._warn_of_a_header(first, following)
             return
         if not following:
             raise ContentError("empty", f"{path} contains no points: it has a line with names and nothing below")
-        if numbered and first[0] and len(first) <= 4 and all(_whole(row[1:]) for row in following):
+        if first == count:
             text = f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns"
             tell(warning("table.header", text, "if it is a point, put a line with names above it"))
-        names = self._fitting(path, first, following[0], start[1][1], "0" in asked)
+        names = self._fitting(path, first, following[0], quoted=start[1].startswith('"') or "0" in asked)
         # a first column without a name holds the names of the rows: R and pandas write it so
         super().__init__(path, names, len(names), [0] if names[0] == "" and len(names) > 1 else [])
 
-    def _fitting(self, path: Path, names: list[str], cells: list[str], line: str, first_asked: bool) -> list[str]:
+    def _fitting(self, path: Path, names: list[str], cells: list[str], *, quoted: bool) -> list[str]:
         """Return the names, one for each cell of the first line of data; R gives the names of rows none."""
         if len(cells) == len(names):
             return names
-        more = len(cells) == len(names) + 1 and cells[-1] != ""
-        if more and (first_asked or line.lstrip().startswith('"') or not is_number(cells[0])):
+        if len(cells) == len(names) + 1 and (quoted or not is_number(cells[0])):
             return ["", *names]
-        way = "if the first column names the rows, pass --index-col 0; otherwise correct" if more else "correct"
-        if ";" in QUOTED.sub("", line):
-            way = "separate cells with commas, and write decimal points, in"
-        head = f"{path}: the header has {len(names)} name{'s' * (len(names) != 1)} ({first_few(names, 8)}), but the"
-        text = f"{head} first line of data has {len(cells)} cell{'s' * (len(cells) != 1)}"
-        raise ContentError("header", text, f"{way} the file")
-
-    def _warn_of_a_header(self, cells: list[str], following: list[list[str]]) -> None:
-        """Warn of a point that may be a header: the numbers from 0, or different whole ones (years) above others."""
-        first = cells if is_number(cells[0]) else cells[1:]
-        numbered = cells == [str(k) for k in range(len(cells))]
-        rows = [row[-len(first) :] for row in following]
-        broken = rows and all(all(map(is_number, row)) and not _whole(row) for row in rows)
-        if len(first) > 1 and (numbered or (_whole(first) and len(set(first)) == len(first) and broken)):
-            text = f"{self.path}: the first line, {first_few(cells, 4)}, is read as a point"
-            tell(warning("table.no_header", text, "if it names the columns, delete it, or choose columns by name"))
+        text = f"{path}: the header has {len(names)} names ({first_few(names, 8)}), but the first line of data has"
+        way = "if the first column names the rows, pass --index-col 0; otherwise separate cells with commas, and write"
+        raise ContentError("header", f"{text} {len(cells)} cells", f"{way} decimal points")
 
     def _split(self, text: str) -> list[str]:
         """Return the cells of a line; those in quotes may hold what separates others."""
-        if self.delimiter is None:
-            return [cell.strip('"') for cell in BLANKS.findall(text)]
-        return [cell.strip() for cell in next(csv.reader([text], delimiter=self.delimiter, skipinitialspace=True))]
+        text = text if self.delimiter else " ".join(text.split())
+        return [
+            cell.strip() for cell in next(csv.reader([text], delimiter=self.delimiter or " ", skipinitialspace=True))
+        ]
 
     def _data(self) -> Iterator[tuple[int, str]]:
         """Yield the lines of data with their numbers; each must have as many cells as the others."""
@@ -224,33 +205,19 @@ class TextTable(Table):
 
     def typed(self, values: list[Any]) -> np.ndarray:
         known = [None if value.lower() in MISSING else value for value in values]
-        for kind in (int, float):
-            with contextlib.suppress(ValueError, OverflowError):
-                return np.array([_parsed(kind, value) for value in known])
+        if all(value is None or is_number(value) for value in known):
+            return super().typed(
+                [value and (int(value) if WHOLE.fullmatch(value) else float(value)) for value in known]
+            )
         return np.array(known, dtype=object)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not empty, without comments, with their numbers."""
+    """Yield the lines of a file with their numbers, without empty ones and comments."""
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
-            text = COMMENT.sub(lambda found: found[1] or "", line) if "#" in line else line
-            text = text.strip("\r\n")
-            if text and not text.isspace():
-                yield number, text
-
-
-def _parsed(kind: type, value: str | None) -> Any:
-    """Return a number; what is missing is NaN, which no integer is, and 1_0 is a label, not 10."""
-    if value is None and kind is float:
-        return np.nan
-    if value is None or "_" in value:
-        raise ValueError
-    return kind(value)
-
-
-def _whole(cells: list[str]) -> bool:
-    return all(cell.isdecimal() for cell in cells)
+            if not line.isspace() and not line.startswith("#"):
+                yield number, line.strip("\r\n")
 
 
 def is_number(cell: str) -> bool:
@@ -334,7 +301,7 @@ class Cells(Table):
 
 
 @contextlib.contextmanager
-def open_parquet(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
+def open_parquet(path: Path, _: Sequence[str]) -> Iterator[Table]:
     """Open a Parquet file."""
     table = Parquet(path)
     with table.file:
@@ -342,7 +309,7 @@ def open_parquet(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
 
 
 @contextlib.contextmanager
-def open_cells(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
+def open_cells(path: Path, _: Sequence[str]) -> Iterator[Table]:
     """Open the annotations of cells."""
     with open_hdf5(path) as file:
         yield Cells(path, file["obs"])

@@ -11,15 +11,17 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..backend.cpu import available_memory
 from ..errors import one_line
-from .columns import DELIMITERS, open_cells, open_parquet, open_text
 from .containers import NAMES, Choice, ContentError, Opened, PointFile, cells, hdf5_array, only_points, zarr_array
 from .remote import check_local, fetched, is_remote, shown
+
+if TYPE_CHECKING:
+    from .columns import Table
 
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
@@ -61,7 +63,7 @@ def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
                 raise ContentError("option", f"{local}: {option} is for {', '.join(kinds)} files")
         if ending in TABULAR:
             asked = [*(wanted.columns or ()), *([] if wanted.index_col is None else [wanted.index_col])]
-            with TABLES[ending](local, asked) as table:
+            with open_table(local, ending, asked) as table:
                 found = _unpacked(local, table.points(wanted))
         else:
             with ARRAYS[ending](local, wanted) as opened:
@@ -76,7 +78,7 @@ def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = No
     A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
     cells are NaN or None. Of an ``.h5ad`` file the columns are those of ``obs``, below the names of the cells.
     """
-    with _local(path, TABLES, "columns") as (local, ending), TABLES[ending](local, wanted or ()) as table:
+    with _local(path, TABLES, "columns") as (local, ending), open_table(local, ending, wanted or ()) as table:
         return _unpacked(local, table.colours(wanted))
 
 
@@ -167,24 +169,6 @@ def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
     yield Opened(0, lambda: PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False)))
 
 
-@contextlib.contextmanager
-def unchanged(points: Any) -> Iterator[None]:
-    """Check at the end that nobody has written to the file behind mapped points; a new file in its place is fine."""
-    before = _stamp(points)
-    yield
-    after = _stamp(points)
-    if before is not None and after is not None and before[0] == after[0] and before != after:
-        raise ValueError(f"{points.filename} was changed while it was read; run again when it is finished")
-
-
-def _stamp(points: Any) -> tuple[tuple[int, int], int, int] | None:
-    path = getattr(points, "filename", None)
-    if not isinstance(points, np.memmap) or path is None or not os.path.exists(path):
-        return None
-    found = os.stat(path)
-    return (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns
-
-
 class Header(NamedTuple):
     """What the first bytes of an ``.npy`` file say of its array."""
 
@@ -262,6 +246,13 @@ def holds_molecule(path: str) -> bool:
     return False  # the file is not sound, which its reader says
 
 
+def open_table(path: Path, ending: str, asked: Sequence[str]) -> contextlib.AbstractContextManager[Table]:
+    """Open a table; a column that is ``asked`` for by name tells that the first line of text is a header."""
+    from .columns import open_cells, open_parquet, open_text
+
+    return {".parquet": open_parquet, ".h5ad": open_cells}.get(ending, open_text)(path, asked)
+
+
 def is_table(path: str) -> bool:
     """Return whether a file, by its ending, has columns of other kinds beside the points."""
     return os.path.splitext(shown(path))[1].lower() in TABLES
@@ -270,7 +261,7 @@ def is_table(path: str) -> bool:
 ARRAYS = {
     ".npy": npy_array, ".npz": npz_array, ".h5": hdf5_array, ".hdf5": hdf5_array, ".h5ad": cells, ".zarr": zarr_array,
 }  # fmt: skip
-TABULAR = (*DELIMITERS, ".parquet")
-TABLES = {**dict.fromkeys(DELIMITERS, open_text), ".parquet": open_parquet, ".h5ad": open_cells}
+TABULAR = (".csv", ".tsv", ".txt", ".parquet")
+TABLES = (*TABULAR, ".h5ad")
 KEYED = (".npz", ".h5", ".hdf5", ".h5ad", ".zarr")
 READERS = (".npy", ".npz", *TABULAR, ".h5", ".hdf5", ".h5ad", ".zarr")

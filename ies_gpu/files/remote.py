@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -176,8 +175,3 @@ def shown_text(text: str, url: str) -> str:
         if len(secret) > 2:
             text = text.replace(secret, "...")
     return text
-
-
-def file_size(path: str | os.PathLike[str]) -> int | None:
-    """Return the size of a local file in bytes; None for a remote one."""
-    return None if is_remote(path) else os.path.getsize(path)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import glob
 import importlib.util
 import io
 import os
-import re
-import shutil
-import tempfile
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +20,7 @@ from ..errors import brief
 from .containers import needs
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
-SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
+SETTLED = 3600.0  # seconds without a change after which a temporary file counts as left behind
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
@@ -92,12 +90,9 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             if old is not None:
                 with contextlib.suppress(OSError):
                     os.chmod(temporary, old)
-            is_ours_alone(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
-            with contextlib.suppress(OSError):  # its lock ends with the file, a moment before the rename
-                os.utime(temporary)
         os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -114,26 +109,11 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def remove_leftovers(folder: str, name: str) -> None:
-    """Delete half-written files for ``name`` that nobody is writing: unlocked, and unchanged for a minute."""
-    leftover = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{12}\.tmp")
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in [entry for entry in entries if leftover.fullmatch(entry.name)]:
-            with contextlib.suppress(OSError):
-                if entry.is_file(follow_symlinks=False) and time.time() - entry.stat().st_mtime > SETTLED:
-                    with open(entry.path, "rb+") as file:
-                        if is_ours_alone(file):
-                            os.unlink(entry.path)
-
-
-def is_ours_alone(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed or the process ends, however it ends; False if that cannot be done."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # Windows, and network folders without locks
-        return False
-    return True
+    """Delete half-written files for ``name`` that nobody has written to for an hour."""
+    with contextlib.suppress(OSError):
+        for entry in Path(folder).glob(f".{glob.escape(name)}.{'?' * 12}.tmp"):
+            if entry.is_file() and time.time() - entry.stat().st_mtime > SETTLED:
+                entry.unlink()
 
 
 def write_array(path: str | os.PathLike[str], array: Any) -> None:
@@ -146,8 +126,7 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-WRITTEN = (".npy", ".csv", ".parquet", ".h5ad")
-NEEDS = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}
+WRITTEN = (".npy", ".csv", ".parquet")
 
 
 def check_table_output(path: str | os.PathLike[str]) -> str:
@@ -157,18 +136,13 @@ def check_table_output(path: str | os.PathLike[str]) -> str:
         kinds = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
         raise ValueError(f"{shown(os.fspath(path))}: the output must be a {kinds} file")
     check_output(path, ending)
-    if ending in NEEDS and importlib.util.find_spec(NEEDS[ending][0]) is None:
-        raise needs(Path(path), *NEEDS[ending])
+    if ending == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise needs(Path(path), "pyarrow", "files")
     return ending
 
 
-def write_table(
-    path: str | os.PathLike[str], X: np.ndarray, columns: Sequence[str], *, rows: Any = None, obsm: str | None = None
-) -> None:
-    """Write numbers with names of columns and rows by the ending of the path, completely or not at all.
-
-    ``.npy`` has no names. An ``.h5ad`` file gets the numbers as X, or as ``obsm`` of that name.
-    """
+def write_table(path: str | os.PathLike[str], X: np.ndarray, columns: Sequence[str], *, rows: Any = None) -> None:
+    """Write numbers by the ending of the path, with names of columns and rows unless it is ``.npy``."""
     ending, X = check_table_output(path), np.asarray(X)
     if X.dtype.kind not in "buif":
         raise TypeError(f"only real numbers can be written, got dtype {X.dtype}; convert them")
@@ -180,13 +154,11 @@ def write_table(
         if ending == ".csv":
             lines = zip(*names.values(), X.tolist(), strict=True)
             write_lines(file, [*names, *columns], ((*name, *line) for *name, line in lines))
-        elif ending == ".parquet":
+        else:
             from pyarrow import parquet, table
 
             content = table(names | {name: X[:, k] for k, name in enumerate(columns)})
             parquet.write_table(content, file, write_page_checksum=True)
-        else:
-            _write_h5ad(file, X, columns, names.get("name"), obsm)
 
 
 def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
@@ -197,18 +169,3 @@ def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable
     writer.writerows(lines)
     text.flush()
     text.detach()
-
-
-def _write_h5ad(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:
-    import anndata
-
-    cells = anndata.AnnData(X=X) if obsm is None else anndata.AnnData(shape=(len(X), 0), obsm={obsm: X})
-    cells.obs_names = rows or [str(k) for k in range(len(X))]
-    if obsm is None:
-        cells.var_names = columns
-    else:
-        cells.uns[obsm.removeprefix("X_")] = {"names": np.array(columns, dtype=object)}
-    with tempfile.TemporaryDirectory() as folder:  # HDF5 wants a path
-        cells.write_h5ad(os.path.join(folder, "cells.h5ad"))
-        with open(os.path.join(folder, "cells.h5ad"), "rb") as written:
-            shutil.copyfileobj(written, file)

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from argparse import ArgumentTypeError
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
 from ies_gpu.cli import fit
-from ies_gpu.cli.options import count
 
 from .commands import FIT
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
-
-
-def test_exit_status_is_in_the_help(capsys):
-    assert cli.main(["--help"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert all(f"{status} " in text for status in (0, cli.FAILED, cli.WRONG_USE, cli.INTERRUPTED, cli.TERMINATED))
 
 
 def test_show(run, capsys):
@@ -35,28 +25,12 @@ def test_show(run, capsys):
     assert json.loads(capsys.readouterr().out)["names"] == list(load(run).names)
 
 
-def test_show_writes_the_chosen_coordinates_as_csv(run, tmp_path, capsys):
-    assert cli.main(["show", run, "--csv", str(tmp_path / "map.csv")]) == 0
-    assert f"{tmp_path / 'map.csv'}: 1,500 rows" in " ".join(capsys.readouterr().out.split())
-    selection = load(run)
-    assert (tmp_path / "map.csv").read_text().splitlines()[0] == ",".join(["row", *selection.names])
-    saved = np.loadtxt(tmp_path / "map.csv", delimiter=",", skiprows=1)
-    np.testing.assert_array_equal(saved, np.column_stack([selection.points, selection.embedding]))
-    assert cli.main(["show", run, "--csv", str(tmp_path / "map.txt")]) == 2
-
-
-def test_show_writes_times_that_name_the_rows_as_times(run, tmp_path):
-    selection = load(run)
-    times = np.datetime64("2026-11-17T10:00", "ns") + np.arange(len(selection.points)) * np.timedelta64(1, "s")
-    replace(selection, index=times).save(tmp_path / "named.npz")
-    assert cli.main(["show", str(tmp_path / "named.npz"), "--csv", str(tmp_path / "map.csv"), "--json"]) == 0
-    assert (tmp_path / "map.csv").read_text().splitlines()[2].split(",")[1].startswith("2026-11-17T10:00:01")
-
-
 def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):
     assert cli.main(["data"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in datasets.names())
+    assert cli.main(["data", "D6"]) == 0
+    assert "-d 3 -s 3 --bandwidth 0.5 -o d6-run.npz" in capsys.readouterr().out
     path = tmp_path / "d1.npy"
     assert cli.main(["data", "d1", "-o", str(path), "--n", "1500", "--seed", "4"]) == 0
     command = capsys.readouterr().out.splitlines()[-1].split()
@@ -64,11 +38,6 @@ def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):
     assert command[:3] == ["ies-gpu", "fit", str(path)]
     assert cli.main([*command[1:], "--quiet"]) == 0  # the command that was printed works as it stands
     assert load(tmp_path / "d1-run.npz").coordinates.shape == (1500, 20)
-
-
-def test_the_papers_bandwidth_is_printed_for_the_papers_size(capsys):
-    assert cli.main(["data", "D6"]) == 0
-    assert "-d 3 -s 3 --bandwidth 0.5 -o d6-run.npz" in capsys.readouterr().out
 
 
 def test_doctor_tells_the_device_and_why(capsys):
@@ -105,14 +74,11 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
         (["data", "-o", "x.npy"], 2, "put its NAME"),
-        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy, .csv, .parquet or .h5ad file"),
+        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy, .csv or .parquet file"),
         # what was meant
         (["fit", "x.npy", "--bandwith", "3"], 2, "unknown option --bandwith; did you mean --bandwidth?"),
         (["fit", "x.npy", "--subset_size=3"], 2, "did you mean --subset-size?"),
-        (["fit", "--", "x.npy", "-d", "2"], 2, "-d comes after '--', where options end; put it before"),
         (["fit", "x.npy", "--xyz"], 2, "unknown option --xyz (see 'ies-gpu fit --help')"),
-        (["fti", "x.npy"], 2, "'fti' is unknown; did you mean 'fit'?"),
-        (["plot", "run.npz", "--kind", "volums"], 2, "did you mean 'volumes'?"),
         (["fit", "x.npy", "y.npy"], 2, "unrecognized arguments: y.npy"),
     ],
 )
@@ -122,22 +88,6 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
     *others, last = capsys.readouterr().err.splitlines()
     assert last.startswith("ies-gpu: error: ") and message in last
     assert "nowhere" not in message or "no -o" not in "".join(others)  # a missing input comes first
-
-
-@pytest.mark.parametrize("text", ["1.5", "1e-3", "2.55e1", "1e999", "0", "-3"])
-def test_whole_numbers_may_have_an_exponent(text):
-    assert [count(text) for text in ("7", "1e6", "2.5E3")] == [7, 10**6, 2500]
-    with pytest.raises(ArgumentTypeError):
-        count(text)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a folder in use is not deleted")
-def test_a_current_folder_that_was_deleted_is_said_to_be(tmp_path, monkeypatch, capsys):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    assert cli.main(["fit", "points.npy", "-o", "run.npz"]) == 1
-    assert "the current folder no longer exists" in capsys.readouterr().err
 
 
 def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch, capsys):

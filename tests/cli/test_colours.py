@@ -67,13 +67,6 @@ def test_the_report_has_the_same_columns(folder):
     assert '"classes":["left","right"]' in (folder / "page.html").read_text()
 
 
-def test_a_picture_has_at_most_nine_panels(folder, drawn):
-    rows = "\n".join(",".join(str(k * j % 7) for j in range(12)) for k in range(N))
-    (folder / "many.csv").write_text(",".join(f"g{j}" for j in range(12)) + f"\n{rows}\n")
-    assert fit(folder, "--plot", str(folder / "map.png"), "--color", str(folder / "many.csv")) == 0
-    assert list(drawn[0]) == [f"g{j}" for j in range(9)]
-
-
 @pytest.mark.parametrize(
     ("table", "color", "status", "words"),
     [

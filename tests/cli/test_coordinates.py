@@ -10,6 +10,7 @@ import pytest
 
 from ies_gpu import load
 from ies_gpu.cli import main
+from ies_gpu.files.points import read_table
 from tests.extras import needed
 from tests.manifolds import rectangle
 
@@ -19,12 +20,11 @@ POINTS = np.vstack([STRIP[:100], FAR, STRIP[100:], -FAR])  # rows 100 and 601 ar
 FIT = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "-q"]
 
 
-@pytest.mark.parametrize("ending", ["npy", "csv", "parquet", "h5ad"])
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize(("ending", "named"), [("npy", False), ("csv", False), ("csv", True), ("parquet", True)])
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
-    if ending in ("parquet", "h5ad"):
-        needed({"parquet": "pyarrow", "h5ad": "anndata"}[ending], "files,anndata")
+    if ending == "parquet":
+        needed("pyarrow", "files")
     source, output, run = (tmp_path / name for name in ("points.csv", f"map.{ending}", "run.npz"))
     names = [f"cell {k}" for k in range(len(POINTS))]
     with open(source, "w", newline="") as file:
@@ -35,19 +35,9 @@ def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
     assert main([*command, *(["--index-col", "id"] if named else [])]) == 0
     whole = np.full((len(POINTS), 2), np.nan)
     whole[np.setdiff1d(np.arange(len(POINTS)), [100, 601])] = load(run).embedding
-    if ending == "npy":
-        found = np.load(output)
-    elif ending == "h5ad":
-        cells = needed("anndata", "anndata").read_h5ad(output)
-        found = cells.obsm["X_ies"]
-        assert list(cells.obs_names) == (names if named else [str(k) for k in range(len(POINTS))])
-    else:
-        pandas = needed("pandas", "test")
-        # pandas reads the last digit of a number wrongly now and then; Python does not
-        frame = pandas.read_csv(output, dtype=str) if ending == "csv" else pandas.read_parquet(output)
-        assert not named or list(frame.pop("name")) == names
-        found = frame.to_numpy().astype(float)
-    np.testing.assert_array_equal(found, whole)
+    found = read_table(output, index_col="name" if named else None)
+    np.testing.assert_array_equal(found.X, whole)
+    assert found.rows == (tuple(names) if named else None)
 
 
 def test_files_of_parts_fit_beside_each_other(tmp_path, capsys):
@@ -60,18 +50,3 @@ def test_files_of_parts_fit_beside_each_other(tmp_path, capsys):
     first, second = (np.load(tmp_path / f"map.part{k}.npy") for k in (1, 2))
     assert np.isnan(first[600:]).all() and np.isfinite(first[:600]).all()
     assert np.isnan(second[:600]).all() and np.isfinite(second[600:]).all()
-
-
-def test_show_writes_the_names_of_the_rows(tmp_path):
-    source, run, output = (tmp_path / name for name in ("points.csv", "run.npz", "map.csv"))
-    names = [f'cell {k}, "left"' for k in range(len(STRIP))]
-    with open(source, "w", newline="") as file:
-        csv.writer(file).writerows([["id", "x", "y", "z"], *([n, *row] for n, row in zip(names, STRIP, strict=True))])
-    assert main(["fit", str(source), *FIT, "--index-col", "id", "-o", str(run)]) == 0
-    assert main(["show", str(run), "--csv", str(output), "--json"]) == 0
-    with open(output, newline="") as file:
-        head, *lines = csv.reader(file)
-    found = load(run)
-    assert head == ["row", "name", *found.names] and [line[1] for line in lines] == names
-    assert [int(line[0]) for line in lines] == list(range(len(STRIP)))
-    np.testing.assert_array_equal([[float(cell) for cell in line[2:]] for line in lines], found.embedding)

@@ -50,16 +50,6 @@ def test_an_automatic_run_includes_the_scan(dry):
     assert found["peak_bytes"] >= found["scan_bytes"] and found["request_bytes"] >= 1.24 * found["peak_bytes"]
 
 
-@pytest.mark.parametrize(
-    ("option", "larger"),
-    [(["-m", "60"], True), (["--neighbors", "4"], False)],
-)
-def test_options_count(dry, option, larger):
-    usual = [] if "--neighbors" in option else FIT
-    before, after = dry(*FIT)["checkpoint_bytes"], dry(*usual, *option)["checkpoint_bytes"]
-    assert (after > before) == larger and after != before
-
-
 def test_a_limit_takes_longer_and_may_be_too_low(dry, tmp_path, capsys):
     path = str(tmp_path / "points.npy")
     write_array(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
@@ -74,7 +64,7 @@ def test_a_limit_takes_longer_and_may_be_too_low(dry, tmp_path, capsys):
 
 def test_it_writes_nothing_and_fits_80_columns(points, tmp_path, capsys):
     out = str(tmp_path / "run.npz")
-    for more in ([], ["--device", "cuda"], ["--memory-limit", "1G"], ["--search", "greedy"]):
+    for more in ([], ["--device", "cuda"], ["--memory-limit", "1G"]):
         assert cli.main(["fit", points, *FIT, "--dry-run", "-o", out, "--checkpoint", str(tmp_path / "c"), *more]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 80 and any("request" in line for line in lines)

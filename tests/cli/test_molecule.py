@@ -71,29 +71,10 @@ def test_positions_and_atoms_in_an_archive_are_a_molecule(folder, capsys):
     assert load(folder / "run.npz").diagnostics["n_features"] == 3
 
 
-def test_self_loops_are_advised_against_unless_they_are_left_out(folder, capsys):
-    loud = [option for option in FIT if option != "-q"]
-    for more in ([], ["--no-self-loops"]):
-        assert cli.main(["fit", str(folder / "peroxide.npz"), *loud, *more]) == 0
-        assert ("--no-self-loops often gives a better map" in capsys.readouterr().err) is not bool(more)
-
-
 def test_too_many_atoms_for_angles_have_a_way_out(folder, rng, capsys):
     np.savez(folder / "large.npz", R=rng.normal(size=(3, 200, 3)), z=[6] * 200)
     assert fit(folder, "large.npz") == 1
     assert "; use --features distances or torsions, or --atoms" in " ".join(capsys.readouterr().err.split())
-
-
-def test_fewer_frames_than_features(folder, rng):
-    """Whose covariance alone would have 22,791 columns and rows."""
-    step = np.linspace(0, 1, 98)
-    R = rng.normal(size=(214, 3)) + step[:, None, None] * rng.normal(size=(214, 3))
-    np.savez(folder / "wide.npz", R=R, z=[6] * 214)
-    width = np.median(pdist(datasets.pairwise_distances(R))) / 5
-    assert fit(folder, "wide.npz", "--features", "distances", "--bandwidth", str(width)) == 0
-    found = load(folder / "run.npz")
-    assert "22,791 distances between atoms (214 atoms), as 50 principal components" in found.diagnostics["features"]
-    assert abs(np.corrcoef(found.coordinates[:, 0], step)[0, 1]) > 0.98
 
 
 def test_principal_components_of_a_sample_are_those_of_all_frames(monkeypatch, rng):
@@ -120,11 +101,6 @@ def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
         lost = "--features torsions keeps it" in " ".join(capsys.readouterr().err.split())
         assert lost is (kind == "angles")
     assert R2["torsions"] > 0.99 and R2["angles"] < 0.1
-
-
-def test_some_atoms(folder):
-    assert fit(folder, "peroxide.npz", "--atoms", "0,2-3", "--features", "distances", "--bandwidth", "0.05") == 0
-    assert "3 distances between atoms (3 atoms)" in load(folder / "run.npz").diagnostics["features"]
 
 
 def test_numbers_per_frame_colour_the_picture(folder, monkeypatch):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ies_gpu.cli import signals
+from ies_gpu.cli import Terminated, stopped_once
 
 from .commands import FIT
 
@@ -30,14 +30,6 @@ def python(code, *arguments, **options):
     """A program of Python in a process of its own."""
     command = [sys.executable, *(["-c", code] if code else ["-m", "ies_gpu"]), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
-
-
-@pytest.mark.parametrize("kernels", ["plain", ""])
-def test_whether_kernels_are_still_to_be_compiled(kernels, tmp_path):
-    """In an empty cache all Numba kernels are missing; the plain ones are never compiled."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "IES_GPU_KERNELS": kernels}
-    found = python("from ies_gpu.backend.cpu import compiles_first; print(compiles_first())", env=environment)
-    assert found.stdout.strip() == str(kernels == "")
 
 
 def test_help_answers_at_once_and_loads_nothing_heavy():
@@ -124,17 +116,17 @@ class Dropped:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_exception_that_python_dropped_comes_with_the_next_signal_or_error(handlers):
-    with pytest.raises(signals.Terminated), signals.stopped_once():
+    with pytest.raises(Terminated), stopped_once():
         Dropped()
         signal.raise_signal(signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt), signals.stopped_once():
+    with pytest.raises(KeyboardInterrupt), stopped_once():
         Dropped()
         raise RuntimeError("no compiled object yet")  # as Numba says, whose callback did not do its work
 
 
 def test_without_a_signal_handlers_and_errors_are_as_before(handlers):
-    with pytest.raises(ZeroDivisionError), signals.stopped_once():
+    with pytest.raises(ZeroDivisionError), stopped_once():
         assert signal.getsignal(signal.SIGTERM) not in handlers
         raise ZeroDivisionError
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
@@ -142,7 +134,7 @@ def test_without_a_signal_handlers_and_errors_are_as_before(handlers):
 
 def test_another_signal_does_not_break_into_cleaning_up(handlers):
     cleaned = []
-    with pytest.raises(KeyboardInterrupt), signals.stopped_once():
+    with pytest.raises(KeyboardInterrupt), stopped_once():
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
@@ -173,7 +165,7 @@ def test_a_job_without_streams_or_with_a_full_disk_does_its_work(points, tmp_pat
         assert os.listdir(tmp_path) == ["run.npz"]
 
 
-def test_a_name_that_stdout_cannot_show_does_not_fail_the_job(run, tmp_path):
+def test_a_name_that_stdout_cannot_show_does_not_fail_the_job(points, tmp_path):
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    done = python("", "show", run, "--csv", str(tmp_path / "größe.csv"), env=environment)
+    done = python("", "fit", points, *FIT, "--coordinates", str(tmp_path / "größe.csv"), env=environment)
     assert done.returncode == 0 and "gr\\xf6\\xdfe.csv" in done.stdout

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, load
+from ies_gpu import cli, datasets
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.8"]
@@ -47,11 +46,6 @@ def test_report_takes_points_and_colours(folder, capsys):
     assert "graph of the run is not known" not in text  # the points give it
     assert cli.main(["report", run, "--diagnose", "-o", str(output)]) == 0
     assert "graph of the run is not known" in output.read_text()
-
-
-def test_the_page_stands_beside_the_run_by_default(folder, capsys):
-    assert cli.main(["report", str(folder / "run.npz")]) == 0
-    assert (folder / "run.html").exists()
 
 
 def test_wrong_use_is_named_before_any_work(folder, capsys):
@@ -93,27 +87,9 @@ def test_a_colour_file_in_another_order_is_matched_by_names(table):
     assert pages[0] == pages[1] and set(pages[0]) == {"cell", "a", "b", "c"}
 
 
-def test_ranks_are_no_names(table):
-    from ies_gpu.cli.colours import by_name
-
-    numbered = replace(load(table / "cells.npz"), index=np.arange(1, 901))
-    ranks = {"id": np.arange(1, 901), "rank": np.arange(900, 0, -1)}
-    assert by_name(ranks, numbered) is ranks
-    apart = {"score": np.linspace(0, 1, 900), "rank": ranks["rank"]}
-    assert by_name(apart, numbered) is apart
-    found = by_name({"id": ranks["rank"], "score": apart["score"]}, numbered)
-    np.testing.assert_array_equal(found["score"], apart["score"][::-1])
-
-
 def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, capsys):
-    both = [
-        "report",
-        str(table / "cells.npz"),
-        "--points",
-        str(table / "clean.csv"),
-        "--color",
-        str(table / "clean.csv"),
-    ]
+    clean = str(table / "clean.csv")
+    both = ["report", str(table / "cells.npz"), "--points", clean, "--color", clean]
     assert cli.main([*both, "--index-col", "cell"]) == 1
     assert "--points must have the columns of the run, which used 2, got 3 from clean.csv" in error_of(capsys)
     assert cli.main([*both, "--columns", "a,b", "--index-col", "cell", "-o", str(table / "both.html"), "-q"]) == 0

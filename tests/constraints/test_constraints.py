@@ -86,14 +86,6 @@ def test_text_is_read_as_the_value_it_means(accepts, text, value):
     assert accepts.check("name", accepts.parse(text)) == value
 
 
-@pytest.mark.parametrize(
-    ("accepts", "text"), [(Integer(1), "1.5"), (Integer(1), "-3"), (Bytes(), "10"), (Words("a"), "b"), (LENGTH, "x")]
-)
-def test_text_without_a_value_is_refused(accepts, text):
-    with pytest.raises(ValueError):  # noqa: PT011 - which the parser of the flag words
-        accepts.check("name", accepts.parse(text))
-
-
 def test_none_is_the_global_state_of_numpy():
     state = np.random.get_state()  # noqa: NPY002
     try:

@@ -6,11 +6,6 @@ import builtins
 import errno
 import json
 import os
-import shutil
-import socket
-import ssl
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +15,6 @@ from ies_gpu.files import remote
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import check_output
 from tests.comparison import assert_equal_selections
-from tests.extras import needed
 from tests.files.stores import serving, store  # noqa: F401 - a fixture
 
 pytestmark = [
@@ -51,20 +45,6 @@ def test_a_job_with_input_and_output_elsewhere(store, points, tmp_path, capsys):
     assert cli.main(["show", store.url("out/run.npz").replace("gs:", "gcs:")]) == 0
     assert "<- chosen" in capsys.readouterr().out
     np.testing.assert_array_equal(read_points(store.url("in/points.npy")), points)
-
-
-@pytest.mark.thorough
-@amazon
-def test_every_command_writes_to_a_bucket(store, tmp_path, capsys):  # noqa: F811
-    assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
-    assert "-o s3://jobs/in/d1-run.npz" in capsys.readouterr().out
-    outputs = ["-o", "s3://jobs/run.npz", "--model", "s3://jobs/model.npz"]
-    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, *outputs]) == 0
-    assert cli.main(["transform", "s3://jobs/model.npz", "s3://jobs/in/points.npy", "-o", "s3://jobs/phi.npy"]) == 0
-    for table in ("s3://jobs/map.csv", str(tmp_path / "map.csv")):
-        assert cli.main(["show", "s3://jobs/run.npz", "--csv", table]) == 0
-    assert store.get("map.csv") == (tmp_path / "map.csv").read_bytes()
-    assert store.keys() >= {"in/d1.npy", "run.npz", "model.npz", "phi.npy", "map.csv"}
 
 
 @both
@@ -177,14 +157,6 @@ def test_an_empty_bucket_is_a_place_for_results(store, monkeypatch):  # noqa: F8
         check_output("gs://nowhere/run.npz", ".npz")
 
 
-@google
-def test_a_job_of_its_own_says_only_what_it_means(store):  # noqa: F811
-    """In a process without anybody's handlers for logs, where gcsfs would print the tracebacks of its attempts."""
-    command = [sys.executable, "-m", "ies_gpu", "fit", "gs://closed/points.npy", *FIT]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no credentials were found" in done.stderr
-
-
 def test_without_the_extra(monkeypatch, capsys):
     real = builtins.__import__
 
@@ -197,36 +169,6 @@ def test_without_the_extra(monkeypatch, capsys):
     assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT]) == 1
     assert "s3://jobs/in/points.npy needs the extra cloud" in (err := capsys.readouterr().err)
     assert "pip install 'ies-gpu[cloud]'" in err
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not on the PATH")
-def test_a_job_with_points_over_tls(points, tmp_path):
-    """In processes of their own, as certificates are loaded once."""
-    np.save(tmp_path / "points.npy", points)
-    np.save(tmp_path / "cut.npy", points)
-    made = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test", *made]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-
-    def fit(file, certificates):
-        command = [sys.executable, "-m", "ies_gpu", "fit", f"{address}/{file}?signature=secret", *FIT]
-        environment = os.environ | {"SSL_CERT_FILE": str(certificates)}
-        command += ["-o", str(tmp_path / "run.npz")]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-    with serving(tmp_path, context) as address:
-        done = fit("points.npy", tmp_path / "cert.pem")
-        assert done.returncode == 0 and done.stderr == "", done.stderr
-        assert load(tmp_path / "run.npz").diagnostics["configuration"]["points"]["value"] == f"{address}/points.npy"
-        (tmp_path / "run.npz").unlink()
-        (tmp_path / "none.pem").touch()
-        for file, certificates in (("cut.npy", "cert.pem"), ("points.npy", "none.pem")):
-            done = fit(file, tmp_path / certificates)
-            assert done.returncode == 1 and done.stderr.count("\n") == 1
-            assert f"{address}/{file}: reading failed (" in done.stderr and "secret" not in done.stderr
-        assert "CERTIFICATE_VERIFY_FAILED" in done.stderr and not (tmp_path / "run.npz").exists()
 
 
 def test_points_from_the_web(points, tmp_path):
@@ -256,15 +198,6 @@ def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
         read_points("s3://jobs/points.npy")
 
 
-def test_a_server_that_is_not_there():
-    needed("aiohttp", "test-cloud")
-    needed("fsspec", "test-cloud")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with pytest.raises(ConnectionError, match="reading failed"):
-        read_points(f"http://127.0.0.1:{port}/points.npy")
-
-
 def test_urls_are_told_from_paths():
     assert remote.is_remote("s3://bucket/key") and remote.is_remote("https://host/x.npy")
     assert not any(map(remote.is_remote, ("points.npy", "C:\\points.npy", "C:/points.npy", "/a//b", None)))
@@ -290,7 +223,6 @@ def test_urls_are_told_from_paths():
             "a.png",
         ],
         ["transform", "model.npz", "points.npy", "-o", "https://me:hush@host/phi.npy?sig=hush"],
-        ["show", "run.npz", "--csv", "https://me:hush@host/map.tsv?sig=hush"],
         ["show", "git+https://me:hush@host/run.npz#hush"],
     ],
 )

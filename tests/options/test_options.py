@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import DiffusionMap, IndependentCoordinates, select_coordinates
-from ies_gpu.cli.options import Parser, add_options, flags_of, options_of
+from ies_gpu.cli.parser import Parser, add_options, flags_of, options_of
 from ies_gpu.constraints import Switch
 from ies_gpu.findings import code_of
 from ies_gpu.options import DEFAULTS, ENTRIES, INPUTS, TABLE, Options

@@ -92,18 +92,6 @@ def test_every_example_is_in_the_gallery():
         assert rule == "=" * len(title), f"{name} needs a title, underlined with ="
 
 
-def test_an_example_whose_library_is_missing_is_not_run_and_says_so(tmp_path):
-    text = '"""\nTitle\n=====\n\nWhat it shows.\n"""\n\nimport numpy as np\n'
-    (tmp_path / "plain.py").write_text(text)
-    (tmp_path / "torus.py").write_text(f"{text}from no_such_library.part import thing\n")
-    prepare = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))["prepare"]
-    assert prepare(tmp_path) == ["plain.py"]
-    assert (tmp_path / "plain.py").read_text() == text
-    shown = ast.parse((tmp_path / "torus.py").read_text())
-    assert "no_such_library is not installed" in ast.get_docstring(shown)
-    assert ast.unparse(shown.body[1:]) == "import numpy as np\nfrom no_such_library.part import thing"
-
-
 def text_of(node: ast.AST) -> str:
     """A string or an f-string, with a gap for each value."""
     if isinstance(node, ast.Constant):
@@ -277,13 +265,3 @@ def test_the_page_that_answers_comes_first_in_a_search(served, browser):  # noqa
         link = WebDriverWait(browser, 60).until(lambda page: page.find_elements("css selector", FIRST))[0]
         found[query] = urlsplit(link.get_attribute("href")).path.removeprefix("/").removesuffix(".html")
     assert found == SEARCHES
-
-
-@built
-def test_the_front_page_is_one_screen(served, browser):  # noqa: F811
-    screen = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.get(f"{served}/index.html")
-    tall = browser.execute_script("return document.documentElement.scrollHeight")
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert tall <= 900, tall

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.cli import flags
+from ies_gpu.cli.parser import in_flags, say_in_flags
 from ies_gpu.findings import grave, light, option, warning
 from ies_gpu.results.text import as_plain, summary
 
@@ -42,11 +42,11 @@ def test_the_answer_is_printed_first_and_nothing_twice(found):
     ]
     assert lines[4].split() == ["stable", "not", "checked"] and max(map(len, lines)) <= 80
     assert sum("a knot" in line for line in lines) == 1
-    assert "raise --bandwidth" in summary(found, flags.say)
+    assert "raise --bandwidth" in summary(found, say_in_flags)
 
 
 def test_programs_read_the_answer_first(found):
-    plain = as_plain(found, flags.in_flags)
+    plain = as_plain(found, in_flags)
     assert list(plain)[:5] == ["subset", "names", "verdict", "judgement", "findings"]
     assert plain["judgement"]["shape"] == ANSWERS["shape"] and plain["judgement"]["stable"]["figure"] is None
     assert [finding["code"] for finding in plain["findings"]] == [finding.code for finding in SAID]

@@ -32,6 +32,10 @@ def objects(value):
     return bad
 
 
+class AnnData:
+    __module__ = "anndata"  # told by its name, without the library
+
+
 LAPLACIAN = laplacian_of_points(X, bandwidth=EPS)
 MAP = diffusion_map(LAPLACIAN, n_components=8)
 LATE = {
@@ -41,6 +45,7 @@ LATE = {
     "coordinates": MAP.coordinates,
     "eigenvalues": MAP.eigenvalues,
 }
+SCATTERED = np.r_[X[:6] * 1e-3, 1e6 * np.arange(1, 301)[:, None] * np.ones((300, 3))]
 ASYMMETRIC = scipy.sparse.csr_array(np.triu(np.ones((10, 10))))
 
 # by section, what is wrong: the arguments that are changed, the error's type and its code
@@ -66,11 +71,13 @@ REFUSED = {
         "a three-dimensional array": ({"X": X.reshape(300, 2, 3)}, ValueError, "X.shape"),
         "sparse points": ({"X": scipy.sparse.csr_array(X)}, TypeError, "X.sparse"),
         "a path": ({"X": "points.npy"}, TypeError, "X.path"),
+        "an AnnData object": ({"X": AnnData()}, TypeError, "X.anndata"),
         "no input": ({"X": None}, ValueError, "entry.number"),
         "two inputs": ({"kernel": np.eye(600)}, ValueError, "entry.number"),
     },
     "Options that depend on the points": {
         "a bandwidth too small for any neighbour": ({"bandwidth": EPS / 1e4}, DisconnectedGraphError, "graph.isolated"),
+        "a largest part too small for a map": ({"X": SCATTERED, "bandwidth": 1.0, "disconnected": "largest"}, DisconnectedGraphError, "graph.*"),
         "a bandwidth that connects all points": ({"bandwidth": 100.0}, ValueError, "graph.all_pairs"),
         "intrinsic_dim above the columns": ({"intrinsic_dim": 4, "subset_size": 4}, ValueError, "intrinsic_dim.range"),
         "too many sets to score": ({"n_components": 100, "subset_size": 12}, ValueError, "search.too_many"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_bad_input_is_refused_in_words(case):
     error = refusal(case)
     text = str(error)
     assert type(error) is kind
-    assert error.finding.code == code
+    assert fnmatch(error.finding.code, code)
     assert "\n" not in text
     assert len(text) < 400
 
@@ -62,6 +63,8 @@ def test_steps_refuse_too():
         diffusion_map("laplacian")
     with refused("n_components.range"):
         diffusion_map(LAPLACIAN, n_components=599)
+    with refused("subset.range"):
+        USUAL.score(("phi1", "phi9"))
 
 
 def test_cuda_is_refused_where_there_is_none(monkeypatch):

@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ies_gpu
 from ies_gpu.files.points import read_points
-from tests.said import refused
-from tests.validation.hostile import calls, judged, outcome, places, sound, values
+from tests.validation.hostile import calls, judged, outcome, places, values
 
 hypothesis = pytest.importorskip("hypothesis", reason="pip install 'ies-gpu[test]' brings hypothesis")
 from hypothesis import HealthCheck, given, settings  # noqa: E402
@@ -110,30 +108,6 @@ def test_sound_arguments_give_an_answer(name):
 )
 def test_what_once_came_through(place, label):
     assert outcome(place, values()[label]) == "refused"
-
-
-def test_a_radius_beside_an_automatic_bandwidth_need_not_be_printable():
-    with refused("radius.type", TypeError):
-        ies_gpu.select_coordinates(sound()["X"], radius=values()["unprintable"])
-
-
-@bounded(100)
-@given(st.data())
-def test_damaged_files(data):
-    """Bytes cut, changed or added anywhere: the file is refused, or what it says is read."""
-    name = data.draw(st.sampled_from(["result.npz", "model.npz"]))
-    content = bytearray(Path(sound()["folder"], name).read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        how = data.draw(st.sampled_from(["cut", "change", "add"]))
-        if how == "cut":
-            del content[place : place + data.draw(st.integers(1, 10_000))]
-        elif how == "change":
-            content[place] ^= data.draw(st.integers(1, 255))
-        else:
-            content[place:place] = data.draw(st.binary(max_size=50))
-        content = content or bytearray(b"x")
-    check_reader(ies_gpu.load, bytes(content), ".npz")
 
 
 @bounded(100)

@@ -76,28 +76,18 @@ def test_a_mapped_file_is_not_copied(points, expected, tmp_path):
     np.testing.assert_array_equal(fitted.embedding_, expected.embedding)
 
 
-def test_frames_out(expected):
-    chosen = expected.to_pandas()
-    assert list(chosen.columns) == list(expected.names) and chosen.index.name == "point"
-    np.testing.assert_array_equal(chosen.to_numpy(), expected.embedding)
-    every = expected.to_pandas(every=True)
-    assert list(every.columns) == [f"phi{k}" for k in range(1, 9)]
-    np.testing.assert_array_equal(every.to_numpy(), expected.coordinates)
+def test_frames_in_and_out(points):
+    days = pandas.date_range("2026-01-01", periods=600)
+    found = select_coordinates(pandas.DataFrame(points, index=days), **ARGUMENTS)
+    frame = found.to_pandas(every=True)
+    assert (frame.index == days).all() and list(frame.columns) == [f"phi{k}" for k in range(1, 9)]
+    np.testing.assert_array_equal(frame.to_numpy(), found.coordinates)
 
 
 def test_rows_of_a_frame_are_those_of_the_input(points):
     with warned("graph.left_out"):
         found = select_coordinates(np.vstack([[[1e4, 0, 0]], points]), **ARGUMENTS, disconnected="largest")
     assert found.to_pandas().index.tolist() == list(range(1, 601))
-
-
-def test_json_is_strict_and_plain(expected):
-    said = json.loads(expected.to_json(), parse_constant=pytest.fail)
-    assert said["names"] == list(expected.names) and said["subset"] == list(expected.subset)
-    assert said["zeta_interval"] == list(expected.zeta_interval)
-    assert said["eigenvalues"] == expected.eigenvalues.tolist()
-    assert said["ranking"][0]["loss"] == expected.ranking.losses[0]
-    assert said["n_points"] == 600 and "coordinates" not in said
 
 
 def test_points_of_a_large_mapped_file_are_ordered_in_another_file(tmp_path, monkeypatch, rng):

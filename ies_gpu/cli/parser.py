@@ -1,0 +1,249 @@
+"""The parser of a command: flags from the table of options, job files, and findings said in flags."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tomllib
+from ast import literal_eval
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from itertools import combinations
+from typing import Any, NoReturn
+
+from ..constraints import Constraint, Device, Integer, Seed, Switch, Words
+from ..files.remote import shown
+from ..findings import Finding, in_python, sentence
+from ..options import DEFAULTS, TABLE
+
+WRONG_USE = 2
+EXIT = """
+Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
+"""
+DETAILS = (
+    "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "untangle", "scale",
+    "diffusion_time", "disconnected", "tol", "random_state",
+)  # fmt: skip
+FLAGS = {name: about.flag or f"--{name.replace('_', '-')}" for name, about in TABLE.items()}
+FLAGS |= {"select_each_part": "--each-part"}
+# by code, or by its last part, where a shell needs other advice than Python
+ADVICE = {
+    "graph.left_out": "--coordinates writes a row for every point, empty for these",
+    "metric.choice": "for other distances, make a graph with scikit-learn and call select_coordinates(graph=...)",
+    "molecule.mirrored": "--features torsions keeps it",
+    "choice.nearly_touch": "'ies-gpu report' shows where",
+    "shape.folded": "'ies-gpu report' shows where",
+    "not_finite": "remove these rows (counted from 0) from the file",
+    "not_finite_columns": "leave them out with --columns",
+}
+
+
+class WrongUse(SystemExit):
+    """The command cannot be understood; the message is for the user."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports a usage error in one line, and puts the options of a job file before those it is given."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongUse(f"{message} (see '{self.prog} --help')")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if "--config" in self._option_string_actions:
+            job = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+            job.add_argument("--config", nargs="?")
+            path = job.parse_known_args(args)[0].config
+            args = args if path is None else [*self._words_of_job(path), *args]
+        found, rest = super().parse_known_args(args, namespace)
+        for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
+            if word not in self._option_string_actions:  # one that is comes after "--", where options end
+                self.error(f"unknown option {word}{self._meant(word)}")
+        return found, rest
+
+    def _meant(self, word: str) -> str:
+        near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
+        return f"; did you mean {near[0]}?" if near else ""
+
+    def _words_of_job(self, path: str) -> list[str]:
+        """Return a TOML file, whose keys are the long flags, as words of a command line."""
+        try:
+            with open(path, "rb") as file:
+                content = tomllib.load(file)
+        except OSError as error:
+            self.error(f"--config {path}: {error.strerror}")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            self.error(f"{path} is not a TOML file: {error}")
+        words = []
+        for key, value in content.items():
+            flag = f"--{key.replace('_', '-')}"
+            if key != "points" and flag not in self._option_string_actions:
+                self.error(f"{path}: {key!r} is not an option{self._meant(flag)}")
+            if isinstance(value, list):
+                value = ",".join(map(str, value))
+            if not isinstance(value, bool):
+                words.append(str(value) if key == "points" else f"{flag}={value}")
+            elif value:
+                words.append(flag)
+        return words
+
+
+def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str, more: str = "") -> Parser:
+    """Add a command with a line of help, an example, and what else there is to say."""
+    command = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=f"example:\n  {example}\n{more}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run, parser=command)
+    return command
+
+
+def add_reading(option: Callable[..., Any]) -> None:
+    """Add the options that say which part of a file to read."""
+    option("--key", metavar="NAME", help="which array to read from a file that holds several, such as X_pca")
+    option("--columns", metavar="A,B,...", help="columns of a table to use as coordinates, by name or number from 0")
+    option("--index-col", metavar="NAME", help="column of a table that names the rows")
+
+
+def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what of a file these options choose, for ``read_table``."""
+    columns = None if args.columns is None else column_names(args.columns)
+    return {"key": args.key, "columns": columns, "index_col": args.index_col}
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """Return columns that are separated by commas."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def flags_of(name: str) -> list[str]:
+    """Return the flags of an option, the short one first; of a switch that is on, the one that turns it off."""
+    flag, words = TABLE[name].flag, name.replace("_", "-")
+    if DEFAULTS[name] is True:
+        return [f"--no-{words}"]
+    return [flag] if flag.startswith("--") else [*filter(None, (flag, f"--{words}"))]
+
+
+def add_options(group: Any, *names: str) -> None:
+    """Add options of the table to a parser, or a group of it, with their defaults and checks."""
+    for name in names:
+        about, default = TABLE[name], DEFAULTS[name]
+        if isinstance(about.accepts, Switch):
+            dest = f"no_{name}" if default else name
+            group.add_argument(*flags_of(name), dest=dest, action="store_true", help=about.help)
+            continue
+        words = about.accepts.words if isinstance(about.accepts, Words) else ()
+        more = {"choices": words, "metavar": about.metavar or "HOW"} if words else {"type": read_by(about.accepts)}
+        text = about.help + (f": {one_of(words)}" if words else "") + ("" if default is None else f" ({default})")
+        group.add_argument(*flags_of(name), dest=name, default=default, help=text, **{"metavar": about.metavar} | more)
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the table that flags or a job file have set."""
+    given = vars(args)
+    found = {name: given[name] for name in TABLE if name in given}
+    return found | {name: not given[f"no_{name}"] for name in TABLE if f"no_{name}" in given}
+
+
+def read_by(accepts: Constraint) -> Callable[[str], Any]:
+    """Return the type of a flag: text is read by a constraint, and checked by it."""
+
+    def value(text: str) -> Any:
+        try:
+            found = accepts.parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be {accepts.text}, got {text!r}") from None
+        try:
+            return accepts.check("", found)
+        except (ValueError, TypeError) as error:
+            raise argparse.ArgumentTypeError(str(error).strip()) from None
+
+    return value
+
+
+count, seed, device = read_by(Integer(1)), read_by(Seed(0)), read_by(Device())
+
+
+def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:
+    """Add what every command shares."""
+    option = command.add_argument_group("output").add_argument
+    if as_json:
+        option("--json", action="store_true", help=as_json)
+    if progress:
+        option("-q", "--quiet", action="store_true", help="show only warnings and errors, no progress or summary")
+        option("--log-format", choices=("text", "json"), default="text", help="format of the progress on stderr (text)")
+    option("--debug", action="store_true", help="show the traceback of an error")
+
+
+def check_file(parser: argparse.ArgumentParser, option: str, path: str | None, *endings: str) -> None:
+    """Check before long work that an output has one of some endings, by default those of tables, and can be written."""
+    if path:
+        from ..files.writing import WRITTEN, check_output, check_table_output
+
+        ending = os.path.splitext(shown(path))[1].lower()
+        if ending not in (endings or WRITTEN):
+            kind = one_of(endings or WRITTEN)
+            parser.error(f"{option} must name a{'n' * (endings == ('.npz',))} {kind} file, got {shown(path)}")
+        if endings:
+            check_output(path, ending)
+        else:
+            check_table_output(path)
+
+
+def one_of(words: tuple[str, ...]) -> str:
+    """Return words as a choice: a, b or c."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
+    """Check that no file is used twice."""
+    named = [(name, path) for name, path in paths.items() if path]
+    for (name, path), (other, second) in combinations(named, 2):
+        if os.path.realpath(path) == os.path.realpath(second):
+            parser.error(f"{name} and {other} must be different files, got {shown(path)} twice")
+
+
+# --- findings in the words of the command line ------------------------------------------------------------------------
+
+
+def say_in_flags(finding: Finding, known: Collection[str] | None = None) -> str:
+    """Return the sentence of a finding with flags for options; ``known`` are the flags of the command."""
+    advice = ADVICE.get(finding.code) or ADVICE.get(finding.code.rpartition(".")[2]) or finding.advice
+    return sentence(replace(finding, advice=advice), partial(in_flags, known=known))
+
+
+def in_flags(name: str, value: str | None, known: Collection[str] | None = None) -> str:
+    """Write an option as a flag, or as the variable that every command heeds where the command has no such flag."""
+    if name == "client":
+        return "a cluster"
+    if name == "device" and known is not None and "--device" not in known:
+        return f"IES_GPU_DEVICE={plain(value or '')}".rstrip("=")
+    flag = FLAGS.get(name)
+    if name == "n_samples" and "-n" in (known or ()):
+        flag = "-n"
+    if flag is None:
+        return in_python(name, value)
+    if name in ("self_loops", "untangle") and value == "False":
+        return f"--no-{flag.removeprefix('--')}"
+    if value is None or value == "True":
+        return flag
+    return f"{flag} {as_limit(int(value)) if name == 'memory_limit' else plain(value)}"
+
+
+def plain(value: str) -> str:
+    """Return a value as a shell takes it: words without the quotes of Python."""
+    with suppress(ValueError, SyntaxError):
+        found = literal_eval(value)
+        return found if isinstance(found, str) else value
+    return value
+
+
+def as_limit(size: int) -> str:
+    """Return bytes as ``--memory-limit`` takes them, in powers of 1024, rounded up."""
+    return f"{size >> 30}G" if size % (1 << 30) == 0 else f"{-(-size >> 20)}M"
