@@ -18,8 +18,8 @@ from ..findings import Finding, option, refusal, tell, warning
 from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
-from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
-from .laplacian import Laplacian, check_laplacian, with_weights
+from .eigensolvers.eigenpairs import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
+from .laplacian import Laplacian, check_laplacian
 from .rows import Rows
 from .scale_and_sign import signs
 
@@ -101,9 +101,8 @@ def diffusion_map(
 
     Parameters
     ----------
-    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
-        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`, or a sparse
-        ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
+    laplacian : Laplacian
+        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`.
     n_components : int, default=20
         How many eigenvectors to compute.
     tol : float, default=1e-8
@@ -147,25 +146,48 @@ def diffusion_map(
     """
     check_choice("solver", solver, SOLVERS)
     laplacian = check_laplacian(laplacian)
-    if laplacian.weights is None:
-        laplacian = with_weights(laplacian)
+    if laplacian.operator_weights is None:
+        text = "the weights of this Laplacian, with respect to which P is symmetric, are not known"
+        raise refusal("laplacian.weights", text, "pass what graph_laplacian returns, or Laplacian(P, weights)")
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
-    tol = check_number("tol", tol, high=1.0)
-    seed = check_seed(random_state)
-    backend, operator, given = backend_of(laplacian.operator_weights), None, laplacian
+    tol, seed = check_number("tol", tol, high=1.0), check_seed(random_state)
+    pairs, root = leading_pairs(laplacian, m + 1, tol=tol, seed=seed, solver=solver)
+    backend, accuracy = backend_of(root), pairs.accuracy
+    check_pairs(pairs.values, accuracy, tol, backend.device, tell)
+    phi = pairs.vectors[:, 1:] / root[:, None]
+    phi /= column_norms(phi)
+    phi *= signs(phi, weights=laplacian.operator_weights)
+    known = (backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles))
+    phi, values = backend.xp.ascontiguousarray(phi), 1.0 - pairs.values[1:]
+    return Embedding(phi, values, *known, pairs.info | {"random_state": seed}, laplacian.rows)
+
+
+def leading_pairs(
+    laplacian: Laplacian, count: int, *, tol: float, seed: int, solver: str = "auto"
+) -> tuple[Eigenpairs, Array]:
+    """Return the leading eigenpairs of ``S = Wt^1/2 P Wt^-1/2``, and the roots of the weights.
+
+    Rows that stand as they were given are put into an order found from the matrix, and back, where that pays.
+    """
+    backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
-        operator = SymmetricTransition(laplacian, backend)
-        if solver == "multilevel" or (solver == "auto" and wants_order(operator.transition, m + 1)):
-            laplacian, operator = laplacian.arranged, None
+        sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))
+    laplacian = laplacian.arranged if sorted_rows else laplacian
     rows = laplacian.rows
-    start = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers])
     fits = laplacian.facts.get("storage", {}).get("multilevel_fits", True)
-    ordered = rows.edges if fits else False
-    found = eigenmap(laplacian, m, start, tol, ordered=ordered, solver=solver, progress=report, operator=operator)
-    if laplacian is not given:
-        found = replace(found, vectors=backend.xp.ascontiguousarray(rows.to_user(found.vectors)))
-    return replace(found, rows=given.rows, info=found.info | {"random_state": seed})
+    with backend.active():
+        operator = SymmetricTransition(laplacian, backend)
+        start = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers])
+        ordered = rows.edges if fits else False
+        pairs = leading_eigenpairs(
+            operator, count, start=start, tol=tol, ordered=ordered, solver=solver, progress=report
+        )
+    if not sorted_rows:
+        return pairs, operator.root
+    return replace(pairs, vectors=backend.xp.ascontiguousarray(rows.to_user(pairs.vectors))), rows.to_user(
+        operator.root
+    )
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
@@ -215,36 +237,3 @@ def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> Finding:
 def start_vector(n: int, random_state: int) -> np.ndarray:
     """The seeded start vector (n,), in the user's order of points."""
     return np.random.default_rng(random_state).normal(size=n)
-
-
-def eigenmap(
-    laplacian: Laplacian,
-    m: int,
-    start: Array,
-    tol: float,
-    *,
-    ordered: bool | np.ndarray = False,
-    solver: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
-    operator: SymmetricTransition | None = None,
-) -> Embedding:
-    """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
-
-    An ``operator`` of this Laplacian brings along what is known of its factor.
-    """
-    backend = backend_of(start)
-    xp = backend.xp
-    with backend.active():
-        operator = operator or SymmetricTransition(laplacian, backend)
-        pairs = leading_eigenpairs(
-            operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
-        )
-    accuracy = pairs.accuracy
-    check_pairs(pairs.values, accuracy, tol, backend.device, tell)
-    phi = pairs.vectors[:, 1:] / operator.root[:, None]
-    phi /= column_norms(phi)
-    phi *= signs(phi, weights=laplacian.operator_weights)
-    residuals, gaps, angles = (
-        backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
-    )
-    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], residuals, gaps, angles, pairs.info)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import scipy.sparse
-from scipy.sparse.csgraph import breadth_first_order
-
-from ..backend import at_home, backend_of, get_backend, to_device
+from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows
-from ..errors import DisconnectedGraphError, first_few
+from ..errors import first_few
 from ..findings import option, refusal
 from ..options import answers
 from ..validation import (
@@ -293,34 +289,6 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         text = "laplacian must be I - P, with no positive entry off the diagonal"
         raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
     return Laplacian(transition)
-
-
-def with_weights(laplacian: Laplacian) -> Laplacian:
-    """The same with the weights of a P that came without: those with ``w_i P_ij = w_j P_ji``, which a walk finds.
-
-    Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
-    """
-    backend = backend_of(laplacian.operator.matrix.data)
-    P = scipy.sparse.csr_array(to_device(laplacian.operator.matrix, get_backend("cpu")))
-    P.eliminate_zeros()
-    order, parents = breadth_first_order(P, 0, directed=False)
-    if len(order) < P.shape[0]:
-        text = f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points"
-        raise refusal("graph.disconnected", text, "keep one", DisconnectedGraphError)
-    there, back = P[parents[order[1:]], order[1:]], P[order[1:], parents[order[1:]]]
-    logs = np.zeros(P.shape[0])
-    if (there > 0).all() and (back > 0).all():
-        logs[order[1:]] = np.log(there) - np.log(back)
-        parents[order[0]] = order[0]
-        while (parents != order[0]).any():  # each round doubles how far up the tree a sum reaches
-            logs, parents = logs + logs[parents], parents[parents]
-        weights = np.exp(logs - logs.max())
-        flow = scipy.sparse.diags_array(weights) @ P
-        apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
-        if (weights > 0).all() and (apart <= 1e-6 * weights).all():
-            return with_transition(laplacian, laplacian.operator, weights=backend.asarray(weights))
-    text = "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
-    raise refusal("laplacian.walk", f"{text}symmetric kernel is", "pass the kernel to graph_laplacian instead")
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:

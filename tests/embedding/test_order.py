@@ -147,7 +147,7 @@ def test_a_selection_from_a_kernel_is_that_of_the_points(early, tmp_path, monkey
 def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
     K = long_strip(np.random.default_rng(0), 1500)
     found = on(diffusion_map)(graph_laplacian(K), n_components=6)
-    assert found.info["method"] == "factorised" and "that was done on the host" in found.info["reason"]
+    assert found.info["method"] == "factorised" and "on the host" in found.info["reason"]
     assert found.eigenvalues[0] < 1e-4 and found.residuals.max() < 1e-9
 
 
@@ -158,9 +158,10 @@ def test_no_expander_is_factorised(rng):
         operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
         assert not Factorisation(operator).is_cheap
         surface = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
+        fill = Factorisation(surface).cost.fill
         assert Factorisation(surface).is_cheap
         entries = ShiftedInverse(surface.on_host, surface.top, backend).factor.nnz / 2
-        assert 0.2 * surface.factor_cost().fill < entries < 2 * surface.factor_cost().fill
+        assert 0.2 * fill < entries < 2 * fill
 
 
 def test_mixtures_are_not_returned(monkeypatch, rng):

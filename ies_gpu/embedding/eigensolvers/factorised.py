@@ -8,6 +8,7 @@ surfaces and trees have, and fills up on an expander; :func:`.looks.factor_cost`
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,21 @@ import scipy.sparse
 
 from ...backend import Backend
 from ...backend.array import Array
+from ...backend.kernels.arrays import csr
 from ...errors import NotConvergedError
 from ..order import host_of
 from .accuracy import residuals_for
-from .lanczos import GUARDS, add_missed, lanczos
-from .looks import THIN, symmetric_factor
+from .lanczos import GUARDS, add_missed, krylov, lanczos
+from .looks import THIN, factor_cost, symmetric_factor
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
 DRIFT = 4.0  # times as much as entries in float32 take that eigenvalue above 1 comes on top
 SAME = 1e-9  # by how much a value of the inverse may exceed the last wanted one before it counts as missed
 STRIDE = 8  # of the rows that stand beside each other for the factorisation of a thin graph
 LOOK = 10  # solves after which it is usually clear that nothing was missed
+FACTORISED_FROM = 3_000  # rows of a last level of the multilevel method from which a factorisation is considered
+FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
+STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
 
 
 def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:
@@ -68,7 +73,7 @@ def factorised_eigenpairs(
     with here.active():
         top, begin = host(operator.top), host(start)
         try:
-            inverse = getattr(operator, "inverse", None) or ShiftedInverse(S, top, here)
+            inverse = ShiftedInverse(S, top, here)
         except RuntimeError as failure:  # SuperLU: "Factor is exactly singular"
             raise NotConvergedError(f"the factorisation failed: {failure}") from failure
         values, vectors = _around(inverse, top, count, begin, tol)
@@ -118,3 +123,44 @@ def _polished(
         X = inverse(X)
     values = np.concatenate([[top @ (S @ top)], values])
     return values, np.ascontiguousarray(np.concatenate([top[:, None], found], axis=1))
+
+
+def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
+    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
+
+    On the host: a device would wait for each of its short products. A level that is long, because of points that are
+    cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
+    """
+    small = level.on_host() if level.backend.is_remote else level
+    start = np.random.default_rng(level.n).normal(size=level.n)
+    S, found = symmetric_level(small) if level.n > FACTORISED_FROM else None, None
+    if S is not None and factor_cost(S).is_quick(level.n):
+        info: dict[str, Any] = {}
+        with suppress(NotConvergedError):
+            found = factorised_eigenpairs(small, S, count, start, 1e-5, info)
+            small.columns += info["solves"]
+    values, vectors = found or krylov(small, count, start, 1e-5)
+    level.columns = small.columns
+    return values, level.backend.asarray(vectors)
+
+
+def ends_here(level: Any) -> bool:
+    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing.
+
+    So it is on deep levels, whose cells are far larger than the reach of the kernel. They are sparse, and factorised.
+    """
+    if not FACTORISED_FROM < level.n <= FACTORISED_UP_TO:
+        return False
+    indptr, indices, data = level.matrix
+    rows = level.backend.xp.repeat(level.backend.xp.arange(level.n), level.backend.xp.diff(indptr))
+    if float(data[rows == indices].sum()) < STAYING * level.n:
+        return False
+    small = level.on_host() if level.backend.is_remote else level
+    return factor_cost(symmetric_level(small)).is_quick(level.n)
+
+
+def symmetric_level(level: Any) -> Any:
+    """S of a level on the host in float64, symmetric to the last digit."""
+    indptr, indices, data = level.matrix
+    S = csr(indptr, indices, data.astype(np.float64), level.n)
+    return (0.5 * (S + S.T)).tocsr()

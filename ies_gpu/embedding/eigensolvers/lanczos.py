@@ -15,15 +15,9 @@ from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
 LOOK = 6  # products between two looks at what has converged, or an eighth of a large basis: then its values take long,
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
-PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
-HOPELESS = 2.0  # times as many products as are allowed
 SURE = 10.0  # times its residual must lie between a value and the last wanted one, or a missed one may lie there too
 HIDDEN = 0.1  # part of a vector that was missed that a guard may hide
 LONGER = 1.5  # times as many products as the tolerance took may go into telling close eigenvalues apart
-
-
-class TooSlowError(NotConvergedError):
-    """At its pace the iteration would not end in the products that it has."""
 
 
 def is_small(n: int, count: int) -> bool:
@@ -64,14 +58,6 @@ def krylov(
                 ample = min(ample, LONGER * done)
             settled.append(small and (done >= ample or is_separate(values[:wanted], residuals[:count])))
             pace.append((done, float(residuals[:count].max())))
-            if (
-                not settled[-1]
-                and PATIENCE <= done < max_products
-                and expected_products(pace, tol) > HOPELESS * max_products
-            ):
-                raise TooSlowError(
-                    f"after {done:,} products a residual is {pace[-1][1]:.1e} and falls too slowly to reach {tol:.0e}"
-                )
             return settled[-1]
 
         def tell(products: int, _: int) -> None:

@@ -24,10 +24,11 @@ import numpy as np
 
 from ...backend import Backend, get_backend
 from ...backend.array import Array
+from ...backend.kernels.arrays import row_squares
 from ...errors import NotConvergedError
 from ..order import cells_of
 from .accuracy import is_separate, residuals_for
-from .returns import lonely_points
+from .factorised import ends_here, last_level_pairs
 from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
@@ -44,14 +45,14 @@ MAX_ITERATIONS = 60
 EXTRA = 6  # iterations beyond the tolerance that may go into telling close eigenvalues apart
 ENOUGH = 20  # iterations after which guards of a coarse level are taken as they are
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
-LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
 CG_TOL, CG_STEPS = 0.1, 100
 FIRST_STEPS = 12  # of conjugate gradients before anything is known of a level on a device
 MERGED_UP_TO = 4_000_000  # rows: beyond, S P0 is not kept, a third of the entries of S, since memory counts more
 
-
-class LanczosIsSoonerError(NotConvergedError):
-    """The multilevel method would get there, but later than Lanczos."""
+LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
+LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
+TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
+HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
 
 
 class Level:
@@ -115,9 +116,16 @@ class Level:
         """``P0' R`` of the chosen columns, each times its factor."""
         return self.backend.kernels.restrict(self.starts, self.weights, R)[:, columns] * factors
 
-    def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int, sure: int) -> CoarsePairs:
-        """Pairs of the coarse level; see :func:`start_pairs`."""
-        return start_pairs(self, wanted, last, guards, sure)
+    def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
+        """Return pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut.
+
+        After some iterations the first ``sure`` are enough: with millions of points, groups that are almost cut off
+        have values among those of the guards of a coarse level, and come to light late.
+        """
+        values, vectors, _ = solve(self.coarse, wanted + guards, REFRESH, COARSE_TOL, sure=sure)
+        k = kept_pairs(values, wanted, guards)
+        kept = self.backend.xp.ascontiguousarray(vectors[:, :k]).astype("float32")
+        return CoarsePairs(values[:k], kept, float(values[k]))
 
     def coarse_solution(self, F: Array, shift: np.ndarray, Q: Array) -> Array:
         """``(shift - S) z = f`` on the coarse level; see :func:`coarse_inverse`."""
@@ -132,12 +140,7 @@ class Level:
         return self.backend.kernels.spmm(*self.wide, V)
 
 
-def build_levels(
-    operator: Any,
-    count: int,
-    ordered: bool | np.ndarray = True,
-    ends: Callable[[Level], bool] = lambda level: False,
-) -> list[Level]:
+def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
@@ -155,11 +158,48 @@ def build_levels(
         if levels[1:] and len(starts) > SHORTER * len(fine):  # what is left are lonely points
             break
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
-        if ends(levels[-1]):
+        if ends_here(levels[-1]):
             break
         fine, cuts, lonely = starts, cuts + RATIO, held
         cells = cells_of(operator.n, ordered, cuts)
     return levels
+
+
+def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that hold what starts there, and those of them that hold most of it, or for long.
+
+    No cell fits them: their vectors have eigenvalues far from 0. Where that is below 0.6 a smoothing step is enough on
+    coarser levels, which such rows, whose number grows with n, would otherwise keep from becoming small.
+    Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
+    the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
+    about 1 / c and lasting in a group of c points.
+    """
+    backend, xp = level.backend, level.backend.xp
+    bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
+    chances = [xp.zeros(level.n, dtype=xp.float32)]
+    for half in (16, 0):  # so that fewer signs and products exist at a time
+        signs = (bits[:, None] >> xp.arange(half, half + 16, dtype=xp.uint32) & 1).astype(xp.float32)
+        signs *= 2
+        signs -= 1
+        Y = level.product(signs)
+        chances[0] += row_squares(Y) / 32
+    Y, signs = xp.ascontiguousarray(Y[:, :8]), None  # enough to tell what lasts
+    for step in range(2, LOOKS[-1] + 1):
+        Y = level.product(Y)
+        if step in LOOKS:
+            chances.append((Y * Y).mean(axis=1))
+    lonely, held = held_rows(*chances, xp.median(chances[0]), xp)
+    return backend.to_host(xp.flatnonzero(lonely)), backend.to_host(xp.flatnonzero(held))
+
+
+def held_rows(first: Array, second: Array, last: Array, median: Any, xp: Any) -> tuple[Array, Array]:
+    """Return which rows hold what starts there, by chances of return, and which do so strongly, or for long.
+
+    The chances are those at the three looks; ``median`` is that of the first.
+    """
+    trap = (last > TRAP) & (last > LASTING * second)
+    alone = (first > xp.maximum(LONELY, UNUSUAL * median)) | trap
+    return alone, alone & ((first > HELD) | trap)
 
 
 @dataclass
@@ -176,24 +216,21 @@ def solve(
     wanted: int,
     tol: float,
     relative: float,
-    last: Callable[[Level, int], tuple[Any, Any]],
     product: Callable[[Any], Any] | None = None,
     history: list[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
     sure: int | None = None,
-    patient: bool = False,
 ) -> tuple[np.ndarray, Array, Array]:
     """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
-    ``last`` solves the coarsest level; ``product`` is S in float64, where ``tol`` is below what float32 can reach; so
-    many as ``sure`` must be good in any case. Returned are Ritz values, an array with their vectors first, and the
-    ``CoarsePairs`` (None on the last level).
+    ``product`` is S in float64, where ``tol`` is below what float32 can reach; so many as ``sure`` must be good in any
+    case. Returned are Ritz values, an array with their vectors first, and ``CoarsePairs`` (None on the last level).
     """
     if level.coarse is None:
-        values, vectors = last(level, wanted)
+        values, vectors = last_level_pairs(level, wanted)
         return level.backend.to_host(values), vectors, None
     sure = wanted if sure is None else sure
-    coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS, sure)
+    coarse = level.start(wanted, GUARDS if product else FEWER_GUARDS, sure)
     Q = coarse.vectors
     T = level.smoothed(Q)
     block = Block(level, T, level.product(T), len(coarse.values))
@@ -219,8 +256,6 @@ def solve(
         if done and (product is None or not extra or is_separate(block.values, block.norms[:wanted])):
             return block.values, block.X, coarse
         extra -= done
-        if history is not None and not patient and not done:
-            check_pace(history, limit, 1 - float(block.values[wanted - 1]))
         if worst > SLOW * before and steps < MAX_STEPS:
             steps += 1
         before = worst
@@ -234,34 +269,10 @@ def solve(
     raise NotConvergedError(f"the residual was {worst:.1e} after {MAX_ITERATIONS} iterations")
 
 
-def check_pace(history: list[float], limit: float, distance: float) -> None:
-    """Give up where Lanczos is expected to be sooner: noise in many dimensions is not constant over cells.
-
-    Lanczos was seen to need about ``60 + 47 / sqrt(1 - mu)`` products on D1 to D12 and on strips.
-    """
-    needed = iterations_left(history, limit)
-    if len(history) > 5 and LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
-        raise LanczosIsSoonerError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
-
-
 def iterations_left(history: list[float], limit: float) -> float:
     """How many more it takes at the pace of the last ones; infinitely many while there is none."""
     pace = np.log(history[-5] / history[-1]) / 4 if len(history) > 4 else 0.0
     return float(np.log(max(history[-1] / limit, 1.0)) / max(pace, 1e-3)) if pace else np.inf
-
-
-def start_pairs(
-    level: Level, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int, sure: int
-) -> CoarsePairs:
-    """Pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut.
-
-    After some iterations the first ``sure`` are enough: with millions of points, groups that are almost cut off have
-    values among those of the guards of a coarse level, and come to light late.
-    """
-    values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last, sure=sure)
-    k = kept_pairs(values, wanted, guards)
-    kept = level.backend.xp.ascontiguousarray(vectors[:, :k]).astype("float32")
-    return CoarsePairs(values[:k], kept, float(values[k]))
 
 
 def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
@@ -336,25 +347,21 @@ def multilevel_eigenpairs(
     count: int,
     *,
     tol: float,
-    last: Callable[[Level, int], tuple[Any, Any]],
-    ends: Callable[[Level], bool],
     info: dict[str, Any],
     ordered: bool | np.ndarray = True,
-    patient: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Array, Array]:
     """The leading eigenpairs of S, whose rows stand in order: vectors (n, count), and values with those of guards.
 
-    ``ends`` says whether a coarse level is better solved than coarsened. ``patient`` goes on where Lanczos is expected
-    to be sooner. ``info`` is filled with the counted work, also where the method fails.
+    ``info`` is filled with the counted work, also where the method fails.
     """
-    levels = build_levels(operator, count + GUARDS, ordered, ends)
+    levels = build_levels(operator, count + GUARDS, ordered)
     history: list[float] = []
     try:
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
         # the residuals of the others fall without it
         aim = min(AIM * tol, REFRESH)
-        values, X, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress, patient=patient)
+        values, X, coarse = solve(levels[0], count, aim, 0.0, operator, history, progress)
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)
