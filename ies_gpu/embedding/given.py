@@ -146,7 +146,7 @@ def check_room(matrix: Any, entry: str, size: tuple[int, int], stored_bytes: int
     ``size`` are the number of components and the intrinsic dimension.
     """
     m, d = size
-    asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, 1, stored_bytes)
+    asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, stored_bytes)
     needed = max(CHECKING[entry] * asked.z, *needs(asked, "memory", False, block_bytes(limit)).values())
     if needed > limit:
         raise over_limit(asked, limit, needed, True)

@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of
+from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.compare import audit_graph
 from ..backend.steps import Do, call, report, step
 from ..errors import brief
-from ..findings import option, refusal, tell, warning
+from ..findings import option, refusal
 from ..options import answers
 from ..validation import check_choice, check_flag, check_integer, check_length
 from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
-from .cost import WORDS, Size, csr_bytes, least_bytes, less_memory, over_limit, plan, rounded, slow, storage_on_gpu
+from .cost import Room, plan_storage
 from .given import components_of, normalised, without_loops
 from .graph import in_units_of, knn_graph, ordered_radius_graph
 from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_transition, with_unit_diagonal
 from .local import LocalKernel, default_neighbors, local_kernel
 from .metrics import check_metric, points_in_metric
-from .order import in_order, is_mapped, spatial_order
+from .order import in_order, spatial_order
 from .rows import Rows
 from .tiles import TiledKernel
 from .transition import Kernel, SparseKernel
 
-SPREAD = 1.05  # the mean degree comes from a sample
-MANY = 10_000  # points from which on computing all pairs for every product is announced
 Make = Callable[[Array], tuple[Kernel, dict[str, Any]]]  # of ordered points
-
-
-class Room(NamedTuple):
-    """What a run will hold beside the kernel, by which it decides how to store that."""
-
-    n_components: int
-    intrinsic_dim: int
-    is_limited: bool = False
 
 
 @answers
@@ -179,44 +169,6 @@ def within_radius(
     if backend.device == "cpu":  # what the rows of the graph were computed in
         backend.free_cache()
     return kernel, facts
-
-
-def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
-    """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``.
-
-    What takes much longer for it is told of.
-    """
-    backend, stored_bytes = backend_of(X), np.dtype(dtype).itemsize
-    limit = backend.memory_budget()
-    if backend.device != "cpu":
-        return plan_on_gpu(backend, len(X), degree, stored_bytes, room)
-    d, m = room.intrinsic_dim, room.n_components
-    columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
-    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), stored_bytes)
-    chosen = plan(size, limit)
-    if chosen is None:
-        raise over_limit(size, limit, 1.02 * least_bytes(size), room.is_limited)
-    if chosen.slow:
-        tell(slow(chosen, size, limit, room.is_limited))
-    facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
-    facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
-    return chosen.storage, facts
-
-
-def plan_on_gpu(backend: Backend, n: int, degree: float, stored_bytes: int, room: Room) -> tuple[str, dict[str, Any]]:
-    """Plan the storage on a GPU: CSR if it takes at most half of the budget, else tiles."""
-    budget = backend.memory_budget()
-    needed = 2 * csr_bytes(n, degree, stored_bytes)
-    chosen = storage_on_gpu(n, degree, stored_bytes, budget)
-    if chosen == "recomputed" and n >= MANY:
-        whose = option("memory_limit") if room.is_limited else "half of the free memory"
-        text = (
-            f"{whose} is {budget / 1e9:.2f} GB on {backend.device}, so the kernel, {needed / 2e9:.2f} GB as a sparse "
-            "matrix, is computed anew for every product: many times as long as with enough memory"
-        )
-        enough = rounded(needed) if needed <= backend.free_memory() else None
-        tell(warning("memory.slow", text, less_memory(enough)))
-    return chosen, {"kernel": WORDS[chosen]}
 
 
 @step("neighbours")
