@@ -20,7 +20,7 @@ from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
 from .laplacian import Laplacian, check_laplacian
-from .rows import Rows
+from .order import Rows
 from .scale_and_sign import signs
 
 WORTHLESS = 0.1  # sine of the angle of the first eigenvector from which on nothing is returned
@@ -158,9 +158,9 @@ def diffusion_map(
     phi = pairs.vectors[:, 1:] / root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.operator_weights)
-    known = (backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles))
-    phi, values = backend.xp.ascontiguousarray(phi), 1.0 - pairs.values[1:]
-    return Embedding(phi, values, *known, pairs.info | {"random_state": seed}, laplacian.rows)
+    residuals, gaps, angles = (backend.asarray(getattr(accuracy, name)[1:]) for name in ("residuals", "gaps", "angles"))
+    phi, info = backend.xp.ascontiguousarray(phi), pairs.info | {"random_state": seed}
+    return Embedding(phi, 1.0 - pairs.values[1:], residuals, gaps, angles, info, laplacian.rows)
 
 
 def leading_pairs(

@@ -25,13 +25,13 @@ from .laplacian import (
     check_laplacian,
     gaussian_of_distances,
     laplacian_in_place,
+    with_diagonal,
     with_transition,
-    with_unit_diagonal,
 )
 from .local import LocalKernel, local_laplacian
-from .order import matrix_order
-from .rows import Rows
-from .transition import Kernel, SparseKernel
+from .order import Rows, matrix_order
+from .tiles import Kernel
+from .transition import SparseKernel
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
@@ -93,8 +93,7 @@ def sort_by_affinity(kernel: SparseKernel) -> tuple[np.ndarray, SparseKernel, np
 
 def product_difference(kernel: Kernel, *_: Any) -> float | None:
     """Return how far products with sampled rows are from plain code; None where there are no single entries."""
-    sample = kernel.sample()
-    return None if sample is None else audit_products(sample, kernel.backend)
+    return audit_products(kernel.matrix, kernel.backend) if isinstance(kernel, SparseKernel) else None
 
 
 @step("products", kernel="spmm", audit=product_difference, again=False)
@@ -127,7 +126,7 @@ def kernel_of_graph(
     sparse = backend_of(graph).sparse.issparse(graph)
     matrix, one_way = check_sides(graph, radius=3 * bandwidth if radius is None and not sparse else radius)
     matrix = backend_of(matrix.data).copied(matrix)
-    matrix = with_unit_diagonal(gaussian_of_distances(matrix, bandwidth))
+    matrix = with_diagonal(gaussian_of_distances(matrix, bandwidth))
     return to_device(matrix, backend or backend_of(matrix.data), dtype), [ONE_WAY] * one_way
 
 

@@ -11,7 +11,6 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.compare import audit_graph
 from ..backend.steps import Do, call, report, step
-from ..errors import brief
 from ..findings import option, refusal
 from ..options import answers
 from ..validation import check_choice, check_flag, check_integer, check_length
@@ -19,13 +18,12 @@ from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_
 from .cost import Room, plan_storage
 from .given import components_of, normalised, without_loops
 from .graph import in_units_of, knn_graph, ordered_radius_graph
-from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_transition, with_unit_diagonal
+from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_diagonal, with_transition
 from .local import LocalKernel, default_neighbors, local_kernel
 from .metrics import check_metric, points_in_metric
-from .order import in_order, spatial_order
-from .rows import Rows
-from .tiles import TiledKernel
-from .transition import Kernel, SparseKernel
+from .order import Rows, in_order, spatial_order
+from .tiles import Kernel, TiledKernel
+from .transition import SparseKernel
 
 Make = Callable[[Array], tuple[Kernel, dict[str, Any]]]  # of ordered points
 
@@ -98,9 +96,6 @@ def laplacian_of_points(
     check_metric(metric)
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
-    if not (room is None or isinstance(room, Room)) or not callable(do):
-        text = f"room must be a Room and do a function that calls steps, got {brief(room)} and {brief(do)}"
-        raise refusal("room.type", text, "leave them to a run", TypeError)
     # a run has checked its points, and placed them in the metric
     X, m = (points_in_metric(X, metric), None) if room is None else (X, room.n_components)
     eps = None if isinstance(bandwidth, str) and bandwidth == "local" else check_length("bandwidth", bandwidth)
@@ -209,6 +204,6 @@ def nearest_kernel(X: Array, bandwidth: float | None, n_neighbors: int | None, d
     if bandwidth is None:
         kernel: SparseKernel = local_kernel(X, k)
     else:
-        kernel = SparseKernel(with_unit_diagonal(gaussian_of_distances(knn_graph(X, n_neighbors=k), bandwidth)))
+        kernel = SparseKernel(with_diagonal(gaussian_of_distances(knn_graph(X, n_neighbors=k), bandwidth)))
     kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
     return kernel

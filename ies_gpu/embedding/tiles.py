@@ -15,17 +15,19 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
+from ..findings import refusal
 from .graph import Cells
 from .order import cell_starts, n_levels
-from .transition import Kernel, Transition
+from .transition import SparseKernel, SparseTransition
 
 TILE = 1024
 
 
-class TiledKernel(Kernel):
+class TiledKernel:
     """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator."""
 
-    approximations = ("kernel entries in float32, as tiles",)
+    has_matrix = False
+    approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class TiledKernel(Kernel):
         self.diagonal = 1.0
         self.limit = (radius / bandwidth) ** 2
         self.starts = cell_starts(len(X), n_levels(len(X), TILE))
+        self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
         self.pairs = self._near_pairs(radius / bandwidth)
         self.tiles: dict[tuple[int, int], Any] = {}
         self.nnz = 0
@@ -57,7 +60,7 @@ class TiledKernel(Kernel):
     def _near_pairs(self, reach: float) -> list[tuple[int, int]]:
         cells = Cells(self.points, reach)
         pairs = []
-        for r in range(len(self.starts) - 1):
+        for r in range(self.n_blocks):
             near = cells.near(self.starts[r], self.starts[r + 1])
             blocks = np.unique(np.searchsorted(self.starts, cells.starts[near], side="right") - 1)
             pairs += [(r, int(c)) for c in blocks if c >= r]
@@ -75,31 +78,27 @@ class TiledKernel(Kernel):
         return tile
 
     def drop_diagonal(self) -> None:
+        """Set ``K_ii = 0``."""
         self.diagonal = 0.0
         for r, c in self.tiles:
             if r == c:
                 self.tiles[r, c] = self._compute(r, c)
 
-    @property
-    def n_blocks(self) -> int:
-        """The number of blocks of rows; a tile has one on each side."""
-        return len(self.starts) - 1
-
     def rows(self, block: int) -> slice:
-        """The rows of a block."""
+        """Return the rows of a block."""
         return slice(int(self.starts[block]), int(self.starts[block + 1]))
 
     def tile(self, r: int, c: int) -> Array:
-        """Rows of block r, columns of block c, r <= c, in float64."""
+        """Return rows of block r, columns of block c, r <= c, in float64."""
         tile = self.tiles.get((r, c))
         return (self._compute(r, c) if tile is None else tile).astype(self.backend.xp.float64)
 
     def neighbours(self, r: int) -> list[tuple[int, bool]]:
-        """The blocks whose tile with block r is not empty, and whether it is stored transposed."""
+        """Return the blocks whose tile with block r is not empty, and whether it is stored transposed."""
         return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
 
     def __matmul__(self, V: Array) -> Array:
-        """``K V``; each tile serves its rows and its columns."""
+        """Return ``K V``; each tile serves its rows and its columns."""
         xp = self.backend.xp
         workers = self.backend.n_threads or 1
 
@@ -119,6 +118,7 @@ class TiledKernel(Kernel):
             return sum(pool.map(share, shares))
 
     def components(self) -> tuple[int, np.ndarray]:
+        """Return how many connected parts the graph has, and each row's part."""
         labels = np.full(self.shape[0], -1)
         parts = 0
         while (labels < 0).any():  # spread from one point by products; a dense graph is a few steps across
@@ -133,28 +133,39 @@ class TiledKernel(Kernel):
         return parts, labels
 
     def scaled(self, left: Array, right: Array) -> TiledTransition:
+        """Return ``diag(left) K diag(right)`` over these tiles."""
         return TiledTransition(self, left, right)
 
 
-class TiledTransition(Transition):
+class TiledTransition:
     """``P = diag(left) K diag(right)`` over a tiled kernel."""
+
+    has_matrix = False
 
     def __init__(self, kernel: TiledKernel, left: Array, right: Array) -> None:
         self.kernel, self.left, self.right = kernel, left, right
         self.shape, self.nnz = kernel.shape, kernel.nnz
+
+    @property
+    def matrix(self) -> Array:
+        """P as CSR, which is refused."""
+        text = "this graph is too large for a CSR matrix"
+        raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
 
     def __matmul__(self, V: Array) -> Array:
         column = (slice(None), None) if V.ndim == 2 else slice(None)
         return self.left[column] * (self.kernel @ (self.right[column] * V))
 
     def product(self, V: Array, backend: Backend) -> Array:
+        """Return ``P V``."""
         return self @ V
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
+        """Return blocks of one row of tiles."""
         return backend.blocks(self.kernel.n_blocks, 0, "tangents", rows_a_block=1)
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
-        """By matrix products, for one block of the kernel.
+        """Return the rows of a block and their co-metric (r, m, m) without ``4/eps^2``, by matrix products.
 
         Half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` with expectations under row i of P. In float64, and with
         neighbourhoods as wide as those of a dense graph, the cancellation costs a few digits of sixteen.
@@ -178,8 +189,19 @@ class TiledTransition(Transition):
         cross = sums[:, len(upper[0]) :, None] * own[:, None, :]
         return rows, 0.5 * (H - cross - cross.transpose(0, 2, 1) + own[:, :, None] * own[:, None, :])
 
+    def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
+        """Return the rows of a block, and the d leading eigenvectors and eigenvalues of their co-metric."""
+        rows, H = self.cometric(Y, block, backend)
+        return rows, *backend.kernels.leading_eigenvectors(H, d)
+
     def on(self, backend: Backend) -> TiledTransition:
+        """Return these tiles, which stay where they are."""
         return self
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:
+        """Return how it is stored, in words, and the arrays that tell it from any other."""
         return f"tiles {self.kernel.limit!r}", (self.kernel.points, self.left, self.right)
+
+
+Kernel = SparseKernel | TiledKernel
+Transition = SparseTransition | TiledTransition

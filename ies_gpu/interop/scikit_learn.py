@@ -16,7 +16,7 @@ from ..backend import at_home, backend_of, host_view, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..embedding.graph import check_sides
-from ..embedding.local import with_diagonal
+from ..embedding.laplacian import with_diagonal
 from ..embedding.metrics import AFFINITY, GIVEN, check_metric, points_in_metric
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
 from ..errors import IESWarning, first_few

@@ -12,9 +12,10 @@ from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, lapla
 from ..embedding.graph import csr
 from ..embedding.laplacian import Laplacian
 from ..embedding.metrics import SPHERICAL, points_in_metric
+from ..embedding.order import Rows
 from ..embedding.points import laplacian_of_points
-from ..embedding.rows import Rows
-from ..embedding.transition import SparseTransition, Transition
+from ..embedding.tiles import Transition
+from ..embedding.transition import SparseTransition
 from ..findings import option, refusal
 from ..options import ENTRIES, Options
 from ..validation import check_array, check_integer, check_points

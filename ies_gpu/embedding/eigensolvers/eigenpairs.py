@@ -33,8 +33,6 @@ class SymmetricTransition:
     """``S = Wt^1/2 P Wt^-1/2``: symmetric, spectrum in about [0, 1], top eigenvalue 1 with the vector ``sqrt(wt)``."""
 
     def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
-        if laplacian.operator_weights is None:
-            raise ValueError("the weights of the Laplacian are not known; pass what graph_laplacian returns")
         xp = backend.xp
         self.backend = backend
         self.transition = laplacian.operator
@@ -99,18 +97,11 @@ class Problem:
     """One eigenproblem: each solver is tried on it, and its result accepted or not."""
 
     def __init__(
-        self,
-        operator: SymmetricTransition,
-        count: int,
-        start: Array,
-        tol: float,
-        progress: Any = None,
-        ordered: bool | np.ndarray = False,
+        self, operator: SymmetricTransition, count: int, start: Array, tol: float, progress: Any, ordered: Any
     ) -> None:
         self.operator, self.count, self.start, self.tol, self.progress = operator, count, start, tol, progress
-        self.ordered = ordered
+        self.ordered, self.factor = ordered, Factorisation(operator, ordered)
         self.info: dict[str, Any] = {}
-        self.factor = Factorisation(operator, ordered)
 
     def solved(self, solver: str) -> Eigenpairs:
         """Return the first result that is accepted: of the solver asked for, or of the one that suits the graph."""
@@ -122,7 +113,7 @@ class Problem:
         return found or self.by_what_is_left()
 
     def first_choice(self) -> str:
-        """The method that is expected to be the quickest; looks are worth it only where Lanczos would be slow."""
+        """Return the method that is expected to be the quickest; looks are worth it only where Lanczos is slow."""
         P, n, factor, ordered = self.operator.transition, self.operator.n, self.factor, self.ordered
         if not wants_order(P, self.count):
             if not P.has_matrix or P.nnz > LOOKED_AT * n:  # Lanczos is quick: few eigenvalues lie close to 1
@@ -161,12 +152,11 @@ class Problem:
         return found
 
     def lanczos(self, max_products: int = 20_000) -> Eigenpairs:
-        """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
+        """Return pairs by Lanczos, or dense algebra for a few rows, whatever the residuals are."""
         operator, count = self.operator, self.count
         self.info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
-        values, vectors = krylov(
-            operator, count, self.start, self.tol, progress=self.progress, max_products=max_products
-        )
+        options = {"progress": self.progress, "max_products": max_products}
+        values, vectors = krylov(operator, count, self.start, self.tol, **options)
         found = self.examined(values, beside_top(vectors, operator.top, operator.backend))
         if found.residuals.max() <= self.tol:
             return found
@@ -174,17 +164,17 @@ class Problem:
         return self.examined(values, vectors, known=False)
 
     def multilevel(self) -> tuple[Array, Array]:
-        """The multilevel method."""
+        """Return pairs by the multilevel method."""
         options = {"tol": self.tol, "info": self.info, "ordered": self.ordered, "progress": self.progress}
         return multilevel_eigenpairs(self.operator, self.count, **options)
 
     def factorised(self) -> tuple[Array, Array]:
-        """Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
+        """Return pairs by Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
         self.info["reason"] = "the shifted matrix was factorised on the host"
         return factorised_eigenpairs(self.operator, self.operator.on_host, self.count, self.start, self.tol, self.info)
 
     def accepted(self, method: str, solve: Callable[[], tuple[Any, Any]]) -> Eigenpairs | None:
-        """The pairs of a solver if they are good; if not None, with the reason in ``info``."""
+        """Return the pairs of a solver if they are good; if not None, with the reason in ``info``."""
         operator, attempt = self.operator, Block(slice(0, self.operator.n))
         with attempt:  # Lanczos takes less memory: no levels, one basis
             try:
@@ -204,8 +194,7 @@ class Problem:
     def examined(self, values: Array, vectors: Array, known: bool = True) -> Eigenpairs:
         """Measure pairs, and separate by Rayleigh-Ritz vectors that are mixed, or whose values are not theirs.
 
-        Values behind the first ``count`` belong to guards and say how far the next eigenvalue is. The first vector may
-        be the ``known`` one of eigenvalue 1, which stays as it is.
+        Values behind the first ``count`` belong to guards. The first vector may be the ``known`` one, which stays.
         """
         host, beyond, first = self.operator.backend.to_host, values[self.count :], int(known)
         values = values[: self.count]
@@ -256,10 +245,8 @@ def wants_order(matrix: Any, count: int) -> bool:
 def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:
     """Whether n points with nnz entries make up several neighbourhoods for each of ``count`` pairs.
 
-    By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where n points make up only a few
-    neighbourhoods for each pair, it is large, Lanczos needs 150 to 300 products, and building levels is not worth it.
-    On D1 to D12 (n = 10,000) the quotient ``n / (degree * count)`` is 2.9 for D1 and D2 and at most 1.0 for the others;
-    on a strip of constant degree it grows like n.
+    By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where that is large, Lanczos needs
+    150 to 300 products, and building levels is not worth it.
     """
     return n >= max(MULTILEVEL_FROM, 100 * count) and float(n) ** 2 >= NEIGHBOURHOODS * count * nnz
 

@@ -34,7 +34,7 @@ STAYING = 0.8  # because a walk on it stays in its cell with this probability on
 
 
 def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:
-    """S as CSR in float64 on the host, symmetric to the last digit."""
+    """Return S as CSR in float64 on the host, symmetric to the last digit."""
     P, host = operator.transition.matrix, operator.backend.to_host
     shape = P.shape
     P = scipy.sparse.csr_matrix((host(P.data).astype(np.float64), host(P.indices), host(P.indptr)), shape=shape)
@@ -67,7 +67,7 @@ class ShiftedInverse:
 def factorised_eigenpairs(
     operator: Any, S: scipy.sparse.csr_matrix, count: int, start: Array, tol: float, info: dict[str, Any]
 ) -> tuple[Array, Array]:
-    """The leading eigenpairs of S: vectors (n, count), and values with those of guards, on the operator's device."""
+    """Return the leading eigenpairs of S: values with those of guards, vectors (n, count), on the operator's device."""
     backend, host = operator.backend, operator.backend.to_host
     here = host_of(backend)
     with here.active():
@@ -87,7 +87,7 @@ def factorised_eigenpairs(
 def _around(
     inverse: ShiftedInverse, top: np.ndarray, count: int, start: np.ndarray, tol: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The known vector and the leading ones beside it, with ``scale`` set so that the last wanted value is 1."""
+    """Return the known vector and the leading ones beside it, and set ``scale`` so that the last wanted value is 1."""
     wanted = min(count - 1 + GUARDS, inverse.n - 1)
 
     def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
@@ -98,18 +98,13 @@ def _around(
     values, vectors = lanczos(inverse, wanted, start, 0.0, sure=count - 1, locked=top[None], enough=enough)
     edge = float(values[max(0, count - 2)])
     inverse.scale = 1 / edge
-    return np.concatenate([[1 / (inverse.shift * edge)], values / edge]), np.concatenate(
-        [top[:, None], vectors], axis=1
-    )
+    return np.append(1 / (inverse.shift * edge), values / edge), np.column_stack([top, vectors])
 
 
 def _polished(
     inverse: ShiftedInverse, S: scipy.sparse.csr_matrix, top: np.ndarray, vectors: np.ndarray, count: int, tol: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values and vectors of S; where they are not good enough yet, after one step more with all vectors at a time.
-
-    Beside the known vector: a value within 1e-8 of 1 would be mixed with it.
-    """
+    """Return values and vectors of S beside the known one, if need be after one step more with all at a time."""
     X = vectors
     for attempt in range(2):
         for _ in range(2):
@@ -121,12 +116,11 @@ def _polished(
         if attempt == 1 or (residuals <= limits).all():
             break
         X = inverse(X)
-    values = np.concatenate([[top @ (S @ top)], values])
-    return values, np.ascontiguousarray(np.concatenate([top[:, None], found], axis=1))
+    return np.append(top @ (S @ top), values), np.column_stack([top, found])
 
 
 def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
-    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
+    """Return leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
 
     On the host: a device would wait for each of its short products. A level that is long, because of points that are
     cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
@@ -160,7 +154,7 @@ def ends_here(level: Any) -> bool:
 
 
 def symmetric_level(level: Any) -> Any:
-    """S of a level on the host in float64, symmetric to the last digit."""
+    """Return S of a level on the host in float64, symmetric to the last digit."""
     indptr, indices, data = level.matrix
     S = csr(indptr, indices, data.astype(np.float64), level.n)
     return (0.5 * (S + S.T)).tocsr()

@@ -34,7 +34,7 @@ def krylov(
     progress: Callable[[int, int], None] | None = None,
     max_products: int = 20_000,
 ) -> tuple[Array, Array]:
-    """Vectors (n, count) of the largest eigenpairs and their values, guards behind them, by Lanczos or densely."""
+    """Return values of the largest eigenpairs, guards behind them, and vectors (n, count), by Lanczos or densely."""
     xp = operator.backend.xp
     wanted = min(count + GUARDS, operator.n)
     if is_small(operator.n, count):
@@ -80,15 +80,14 @@ def krylov(
 def sound_guards(values: np.ndarray, residuals: np.ndarray, count: int) -> np.ndarray:
     """Return the columns of the wanted pairs and of those guards that cannot hide a vector which was missed.
 
-    The part of an eigenvector of eigenvalue 1 in a Ritz vector is at most its residual over the distance of its value
-    from 1. A rough guard can hold most of one, and what is left of it outside does not show.
+    A rough guard can hold most of one: its residual over the distance of its value from 1 bounds how much.
     """
     hidden = residuals / np.maximum(values[0] - values, 1e-300)
     return np.flatnonzero((np.arange(len(values)) < count) | (hidden < HIDDEN))
 
 
 def expected_products(pace: list[tuple[int, float]], tol: float) -> float:
-    """How many products it takes in all, if the residual goes on falling as over the last half of them."""
+    """Return how many products it takes in all, if the residual goes on falling as over the last half of them."""
     done, now = pace[-1]
     before, then = next((at, residual) for at, residual in pace if at >= done / 2)
     if done == before or now >= then:
@@ -109,7 +108,7 @@ def lanczos(
     size: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Array, Array]:
-    """Thick-restart Lanczos with full reorthogonalisation, for the ``count`` largest eigenpairs.
+    """Return the ``count`` largest eigenpairs by thick-restart Lanczos with full reorthogonalisation.
 
     It ends when the first ``sure`` pairs have a residual below ``tol``, or when ``enough`` says so of the values and
     residuals. Everything is kept orthogonal to the rows of ``locked``.
@@ -160,11 +159,10 @@ def lanczos(
 def _orthonormal(
     vector: Array, others: list[Array], passes: int = 2, into: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]:
-    """The unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
+    """Return the unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
 
     The note has the squared length before the last pass and at the end, and then the coefficients of the first of
-    ``others``. Nobody waits for it here, and both are written where they belong: on a device a copy costs as much as
-    any other step. Twice is enough (Kahan and Parlett), except for what is nothing but rounding.
+    ``others``; nobody waits for it here. Twice is enough (Kahan and Parlett), except for what is only rounding.
     """
     xp = backend_of(vector).xp
     unit, note = into or (xp.empty(len(vector)), xp.zeros(2 + len(others[0])))
@@ -184,11 +182,10 @@ def _orthonormal(
 
 
 def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int) -> tuple[int, float, bool]:
-    """Fill columns of the projected operator from the notes of their products.
+    """Fill columns of the projected operator from the notes of their products, and return how many are sound.
 
-    Returns the number of columns that are sound, the length of what couples the last of them to what follows (0 in an
-    invariant subspace), and whether rounding is most of what was left of the vector behind them: then its product is
-    repeated, with one more pass.
+    Also the length of what couples the last of them to what follows (0 in an invariant subspace), and whether what was
+    left behind them is mostly rounding: then its product is repeated, with one more pass.
     """
     for j, row in enumerate(notes, first):
         note = row[: j + 3]
@@ -209,9 +206,8 @@ def add_missed(
 ) -> tuple[Array, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
-    One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding. The operator on the
-    complement of what was found must have no eigenvalue above the last wanted one; where it has, the pair is added.
-    Each round puts a true pair among the wanted ones for good, so ``count`` rounds find all that were missed.
+    One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding: beside what was found
+    there must be none above the last wanted one. Each round adds a true pair, so ``count`` rounds find all.
     """
     xp = operator.backend.xp
     generator = np.random.default_rng(len(start))
@@ -238,7 +234,7 @@ def add_missed(
 
 
 def with_rival(values: Array, rival: Array, count: int) -> Array:
-    """Values with one more right behind the first ``count``, so that the last of those is in doubt."""
+    """Return values with one more right behind the first ``count``, so that the last of those is in doubt."""
     xp = backend_of(values).xp
     edge = values[count - 1 : count]
     behind = xp.sort(xp.concatenate([values[count:], xp.minimum(rival, edge - 2 * closeness(edge))]))[::-1]
@@ -246,9 +242,9 @@ def with_rival(values: Array, rival: Array, count: int) -> Array:
 
 
 def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Array]:
-    """Pairs whose guards, some of those behind the first ``count``, are orthonormal again after a pair was added.
+    """Return pairs with guards that are orthonormal again after one was added beside the ``count`` wanted only.
 
-    What was added was found beside the wanted vectors only. Guards that are mostly in the span of the others go.
+    Guards that are mostly in the span of the others go.
     """
     xp = backend_of(vectors).xp
     rows, kept = xp.ascontiguousarray(vectors[:, :count].T), list(range(count))

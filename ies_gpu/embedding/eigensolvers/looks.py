@@ -87,7 +87,7 @@ def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) 
 
 
 def symmetric_factor(matrix: scipy.sparse.csc_matrix) -> Any:
-    """SuperLU's factor of a symmetric positive matrix: pivots stay on the diagonal."""
+    """Return SuperLU's factor of a symmetric positive matrix: pivots stay on the diagonal."""
     return scipy.sparse.linalg.splu(
         matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )

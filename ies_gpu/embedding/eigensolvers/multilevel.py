@@ -119,8 +119,7 @@ class Level:
     def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
         """Return pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut.
 
-        After some iterations the first ``sure`` are enough: with millions of points, groups that are almost cut off
-        have values among those of the guards of a coarse level, and come to light late.
+        After some iterations the first ``sure`` are enough: groups that are almost cut off come to light late.
         """
         values, vectors, _ = solve(self.coarse, wanted + guards, REFRESH, COARSE_TOL, sure=sure)
         k = kept_pairs(values, wanted, guards)
@@ -141,7 +140,7 @@ class Level:
 
 
 def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -> list[Level]:
-    """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
+    """Return S and its coarse forms, finest first; the last has at least ``SMALLEST`` and ``4 count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
     if P.data.dtype == "float32" and not backend.is_remote:  # products that scale P take a seventh longer, and no copy
@@ -166,13 +165,11 @@ def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -
 
 
 def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that hold what starts there, and those of them that hold most of it, or for long.
+    """Return the rows that hold what starts there, and those of them that hold most of it, or for long.
 
-    No cell fits them: their vectors have eigenvalues far from 0. Where that is below 0.6 a smoothing step is enough on
-    coarser levels, which such rows, whose number grows with n, would otherwise keep from becoming small.
-    Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
-    the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
-    about 1 / c and lasting in a group of c points.
+    No cell fits these outliers and tiny groups that are almost cut off. After some steps from random signs the variance
+    at a point is the chance of being back there after twice as many: small and falling on a manifold, about 1 / c and
+    lasting in a group of c points. Coarser levels leave out all but the strongest, or they would not become small.
     """
     backend, xp = level.backend, level.backend.xp
     bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
@@ -188,15 +185,13 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
         Y = level.product(Y)
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
-    lonely, held = held_rows(*chances, xp.median(chances[0]), xp)
+    first, second, last = chances
+    lonely, held = held_rows(first, second, last, xp.median(first), xp)
     return backend.to_host(xp.flatnonzero(lonely)), backend.to_host(xp.flatnonzero(held))
 
 
 def held_rows(first: Array, second: Array, last: Array, median: Any, xp: Any) -> tuple[Array, Array]:
-    """Return which rows hold what starts there, by chances of return, and which do so strongly, or for long.
-
-    The chances are those at the three looks; ``median`` is that of the first.
-    """
+    """Return which rows hold what starts there, by the chances of return at three looks, and which do so strongly."""
     trap = (last > TRAP) & (last > LASTING * second)
     alone = (first > xp.maximum(LONELY, UNUSUAL * median)) | trap
     return alone, alone & ((first > HELD) | trap)
@@ -221,7 +216,7 @@ def solve(
     progress: Callable[[int, int], None] | None = None,
     sure: int | None = None,
 ) -> tuple[np.ndarray, Array, Array]:
-    """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
+    """Return ``wanted`` leading pairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
     ``product`` is S in float64, where ``tol`` is below what float32 can reach; so many as ``sure`` must be good in any
     case. Returned are Ritz values, an array with their vectors first, and ``CoarsePairs`` (None on the last level).
@@ -259,9 +254,8 @@ def solve(
         if worst > SLOW * before and steps < MAX_STEPS:
             steps += 1
         before = worst
-        active = active_columns(
-            block, wanted, np.minimum(limit, residuals_for(block.values, wanted)) if done else limit
-        )
+        limits = np.minimum(limit, residuals_for(block.values, wanted)) if done else limit
+        active = active_columns(block, wanted, limits)
         T = correction(level, coarse, Q, block, active, steps)
         block.extend(T, level.product(T), active, level.coarse)
     if worst <= limit:
@@ -270,19 +264,19 @@ def solve(
 
 
 def iterations_left(history: list[float], limit: float) -> float:
-    """How many more it takes at the pace of the last ones; infinitely many while there is none."""
+    """Return how many more it takes at the pace of the last ones; infinitely many while there is none."""
     pace = np.log(history[-5] / history[-1]) / 4 if len(history) > 4 else 0.0
     return float(np.log(max(history[-1] / limit, 1.0)) / max(pace, 1e-3)) if pace else np.inf
 
 
 def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
-    """How many of the coarse pairs to keep: up to the widest gap."""
+    """Return how many of the coarse pairs to keep: up to the widest gap."""
     fewest, many = wanted + FEWEST_GUARDS, wanted + guards
     return fewest + int(np.argmax(values[fewest - 1 : many - 1] - values[fewest:many]))
 
 
 def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
-    """Columns that still need work: unconverged ones, and of the guards those that would hold them back."""
+    """Return columns that still need work: unconverged ones, and of the guards those that would hold them back."""
     values, end = block.values, wanted
     while end < len(values) and values[end - 1] - values[end] < 0.05 * (1 - values[wanted - 1]):
         end += 1  # nearly equal to the last wanted one
@@ -293,7 +287,7 @@ def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
 
 
 def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active: np.ndarray, steps: int) -> Array:
-    """New directions: residuals, corrected on the coarse level and smoothed ``steps`` times.
+    """Return new directions: residuals, corrected on the coarse level and smoothed ``steps`` times.
 
     One column for each active one, then columns of zeros: kernels take them in eights.
     """
@@ -316,7 +310,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
 
 
 def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array:
-    """Column by column ``(shift - S) z = f`` on the complement of Q, loosely, by conjugate gradients in float32."""
+    """Solve ``(shift - S) z = f`` column by column beside Q, loosely, by conjugate gradients in float32."""
     xp, kernels = level.backend.xp, level.backend.kernels
     columns = F.shape[1]
     shift = xp.asarray(shift.astype(np.float32))
@@ -351,7 +345,7 @@ def multilevel_eigenpairs(
     ordered: bool | np.ndarray = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Array, Array]:
-    """The leading eigenpairs of S, whose rows stand in order: vectors (n, count), and values with those of guards.
+    """Return the leading eigenpairs of S, whose rows stand in order: values with those of guards, vectors (n, count).
 
     ``info`` is filled with the counted work, also where the method fails.
     """
@@ -373,10 +367,9 @@ def multilevel_eigenpairs(
 
 
 def beside_top(X: Array, top: Array, backend: Any) -> Array:
-    """Eigenvectors (n, k) turned so that the known one comes first, exactly, and the others have nothing of it.
+    """Return eigenvectors (n, k) turned so that the known one comes first, exactly, and the others have nothing of it.
 
-    A residual of 1e-9 leaves ``1e-9 / (1 - mu)`` of it in a vector, which is a lot where parts of the graph hang by a
-    thread. A reflection does it: where eigenvalue 1 comes several times, the known vector is a mixture of several.
+    A residual of 1e-9 leaves ``1e-9 / (1 - mu)`` of it in a vector: a lot where parts of the graph hang by a thread.
     """
     X = X @ backend.asarray(reflection(backend.to_host(top @ X)))
     X[:, 0] = top
@@ -384,14 +377,14 @@ def beside_top(X: Array, top: Array, backend: Any) -> Array:
 
 
 def reflection(along: np.ndarray) -> np.ndarray:
-    """The reflection (k, k) of columns that leaves all of a vector in the first; ``along`` (k,) is its part in each."""
+    """Return the reflection (k, k) of columns that leaves all of a vector, ``along`` (k,) in each, in the first."""
     turn = along.copy()
     turn[0] += np.copysign(np.linalg.norm(turn), turn[0])
     return np.eye(len(turn)) - np.outer(turn, turn) * (2 / (turn @ turn))
 
 
 def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:
-    """P0 has orthonormal columns, so the j-th coarse value cannot exceed the j-th of S: one that does was missed."""
+    """Raise if a coarse value exceeds that of S: P0 has orthonormal columns, so one of S was missed."""
     # slack for the float32 entries of the coarse matrix, whose rounding need not average out on a regular grid
     ahead = coarse[:count] - values[:count] - 0.02 * (1 - values[:count]) - 5e-7
     if (ahead > 0).any():

@@ -22,7 +22,7 @@ COLUMNS_AT_ONCE, FEWEST_COLUMNS = 1 << 23, 4  # numbers in images in float64 tha
 
 
 def whitener(G: np.ndarray, floor: float = 1e-8) -> np.ndarray:
-    """C with ``C' G C = I`` on all directions of a positive matrix that are not lost in rounding."""
+    """Return C with ``C' G C = I`` on all directions of a positive matrix that are not lost in rounding."""
     squares = np.diag(G)
     scale = np.where(squares > 1e-30, 1 / np.sqrt(np.maximum(squares, 1e-30)), 0.0)
     values, vectors = np.linalg.eigh(scale[:, None] * G * scale)
@@ -116,7 +116,7 @@ class Block:
 
 
 def symmetric(XR: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """``X'S X`` but for the Ritz values, which would be 0 without rounding: each entry from the smaller residual.
+    """Return ``X'S X`` but for the Ritz values, 0 without rounding; each entry is from the smaller residual.
 
     Otherwise the residual of a vector would keep the part along another whose own residual is larger.
     """
@@ -124,6 +124,6 @@ def symmetric(XR: np.ndarray, norms: np.ndarray) -> np.ndarray:
 
 
 def leading(B: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most k of the largest eigenvalues, falling, and their vectors; the matrix is symmetric but for rounding."""
+    """Return at most k of the largest eigenvalues, falling, and their vectors; B is symmetric but for rounding."""
     values, vectors = np.linalg.eigh(0.5 * (B + B.T))
     return values[::-1][:k], vectors[:, ::-1][:, :k]
