@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..backend.array import Array
 from ..backend.base import index_type
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
+from ..backend.steps import Report
 from ..findings import option, refusal
 from ..options import answers
 from ..validation import (
@@ -75,12 +75,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
 
 
 def ordered_radius_graph(
-    X: Array,
-    radius: float,
-    *,
-    diagonal: bool = False,
-    storage: str = "float64",
-    progress: Callable[[int, int], None] | None = None,
+    X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64", progress: Report | None = None
 ) -> Array:
     """Return the radius graph of points in spatial order, ``diagonal`` with the zero distance of each to itself.
 

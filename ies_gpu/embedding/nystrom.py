@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.spatial import KDTree
 from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_ends, column_means, starts_of
+from ..backend.steps import Report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
@@ -24,7 +24,6 @@ ISOLATED = ("nan", "nearest")
 FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud
 TINY = 1e-12  # instead of a division by zero
 FAR = 27.0  # bandwidths, beyond which weights are 0
-Report = Callable[[int, int], None]
 
 
 class KernelRule(NamedTuple):

@@ -7,7 +7,7 @@ left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
+from ..backend.steps import Report
 from ..findings import refusal
 from .graph import Cells
 from .order import cell_starts, n_levels
@@ -30,13 +31,7 @@ class TiledKernel:
     approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
 
     def __init__(
-        self,
-        X: Array,
-        *,
-        bandwidth: float,
-        radius: float,
-        store: bool,
-        progress: Callable[[int, int], None] | None = None,
+        self, X: Array, *, bandwidth: float, radius: float, store: bool, progress: Report | None = None
     ) -> None:
         self.backend = backend_of(X)
         self.shape = (len(X), len(X))

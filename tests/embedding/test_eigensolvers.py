@@ -109,34 +109,14 @@ def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, monkeypatch, 
     assert found.residuals.max() <= 1e-8
 
 
-def test_a_long_last_level_is_factorised(quick, monkeypatch):
-    laplacian = strip(2000)
-    usual = pairs(laplacian, quick, 12, solver="multilevel")
-    monkeypatch.setattr(factorised, "FACTORISED_FROM", 100)
-    found = pairs(laplacian, quick, 12, solver="multilevel")
-    assert found.info["method"] == "multilevel", found.info
-    assert found.info["coarse_products"][-1] < usual.info["coarse_products"][-1]  # solves, instead of products
-    np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
-
-
 @pytest.mark.parametrize("tol", first_of(1e-11, 1e-8, 1e-5))
 def test_every_residual_is_below_the_tolerance(quick, tol):
     laplacian = strip(3000)
-    for method in ("lanczos", "multilevel"):
+    for method in ("lanczos", "multilevel", "factorised"):
         found = pairs(laplacian, quick, solver=method, tol=tol)
         assert found.info["method"] == method, found.info
         assert found.residuals.max() <= tol
         np.testing.assert_allclose(found.residuals, true_residuals(laplacian, found), atol=1e-13)
-
-
-def test_multilevel_and_lanczos_span_the_same_space(quick):
-    laplacian = strip(7000)
-    a, b = (pairs(laplacian, quick, solver=method) for method in ("lanczos", "multilevel"))
-    assert b.info["method"] == "multilevel", b.info
-    np.testing.assert_allclose(a.values, b.values, atol=1e-10)
-    outside = a.vectors - b.vectors @ (b.vectors.T @ a.vectors)
-    gap = a.values[20] - pairs(laplacian, quick, 22).values[21]
-    assert np.linalg.norm(outside, 2) <= 4 * np.sqrt(21) * 1e-8 / gap  # what two sets of residuals allow
 
 
 # --- nothing missed --------------------------------------------------------------------------------------------------
@@ -278,18 +258,6 @@ def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
     assert all(level.n <= cells + 2 * len(held) for level, cells in zip(levels[2:], regular[1:], strict=True))
 
 
-@pytest.mark.thorough
-def test_noise_as_wide_as_the_bandwidth(quick):
-    """Each point in a tail has an eigenvalue of its own; cells alone would never come to an end."""
-    laplacian = noisy_strip(6000)
-    a, b = (pairs(laplacian, quick, solver=method) for method in ("lanczos", "multilevel"))
-    assert b.info["method"] == "multilevel" and "fallback" not in b.info
-    np.testing.assert_allclose(a.values, b.values, atol=1e-10)
-    check(laplacian, b)
-    larger = pairs(noisy_strip(18_000), quick, solver="multilevel").info
-    assert larger["method"] == "multilevel" and larger["block_products"] <= 1.5 * b.info["block_products"]
-
-
 @pytest.mark.parametrize("size", first_of(18, 10, 40))
 def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, size):
     """Three groups above the strip, nearly cut off, and too large for their points to be cells of their own."""
@@ -340,13 +308,11 @@ def test_doubt_leads_to_another_method_and_is_said(quick, monkeypatch, method, r
 @pytest.mark.parametrize("blocks", [1, 500])
 def test_invariant_subspaces_do_not_end_lanczos(backend, blocks):
     """The identity, and 500 blocks of two points: Krylov spaces of dimension 1 and 2."""
-    if blocks == 1:
-        matrix, expected = scipy.sparse.identity(500, format="csr"), np.ones(6)
-    else:
-        matrix = scipy.sparse.kron(scipy.sparse.identity(blocks), [[0.75, 0.25], [0.25, 0.75]], format="csr")
-        expected = np.ones(6)
+    matrix = scipy.sparse.identity(500, format="csr")
+    if blocks > 1:
+        matrix = scipy.sparse.kron(matrix, [[0.75, 0.25], [0.25, 0.75]], format="csr")
     found = pairs(Laplacian(matrix, np.ones(matrix.shape[0])), backend, 6)
-    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+    np.testing.assert_allclose(found.values, 1, atol=1e-12)
     assert found.residuals.max() < 1e-10
     assert np.abs(found.vectors.T @ found.vectors - np.eye(6)).max() < 1e-10
 

@@ -67,6 +67,7 @@ def test_time_is_shared_by_threads_and_unknown_on_a_gpu_or_for_too_many_sets():
 
 
 @needs_cupy
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n", "degree", "m", "dtype"),
     [

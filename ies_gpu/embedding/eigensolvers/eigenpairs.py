@@ -11,6 +11,7 @@ import numpy as np
 from ...backend import Backend, Block
 from ...backend.array import Array
 from ...backend.forks import cached_property
+from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
@@ -79,7 +80,7 @@ def leading_eigenpairs(
     *,
     start: Array,
     tol: float = 1e-8,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
 ) -> Eigenpairs:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
+from ...backend.steps import Report
 from ...errors import NotConvergedError
 from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 
@@ -26,13 +27,7 @@ def is_small(n: int, count: int) -> bool:
 
 
 def krylov(
-    operator: Any,
-    count: int,
-    start: Array,
-    tol: float,
-    *,
-    progress: Callable[[int, int], None] | None = None,
-    max_products: int = 20_000,
+    operator: Any, count: int, start: Array, tol: float, *, progress: Report | None = None, max_products: int = 20_000
 ) -> tuple[Array, Array]:
     """Return values of the largest eigenpairs, guards behind them, and vectors (n, count), by Lanczos or densely."""
     xp = operator.backend.xp
@@ -106,7 +101,7 @@ def lanczos(
     enough: Callable[[np.ndarray, np.ndarray], bool] | None = None,
     max_products: int = 20_000,
     size: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
 ) -> tuple[Array, Array]:
     """Return the ``count`` largest eigenpairs by thick-restart Lanczos with full reorthogonalisation.
 

@@ -25,6 +25,7 @@ import numpy as np
 from ...backend import Backend, get_backend
 from ...backend.array import Array
 from ...backend.kernels.arrays import row_squares
+from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..order import cells_of
 from .accuracy import is_separate, residuals_for
@@ -213,7 +214,7 @@ def solve(
     relative: float,
     product: Callable[[Any], Any] | None = None,
     history: list[float] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     sure: int | None = None,
 ) -> tuple[np.ndarray, Array, Array]:
     """Return ``wanted`` leading pairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
@@ -343,7 +344,7 @@ def multilevel_eigenpairs(
     tol: float,
     info: dict[str, Any],
     ordered: bool | np.ndarray = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
 ) -> tuple[Array, Array]:
     """Return the leading eigenpairs of S, whose rows stand in order: values with those of guards, vectors (n, count).
 
