@@ -21,12 +21,7 @@ SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option(
 
 
 def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str, backend: Backend) -> float:
-    """Return the mean degree of sampled rows; refuse a kernel that isolates most points or hardly tells them apart.
-
-    With ``disconnected="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
-    may be isolated as that may leave out, since it is a sample. Where all points are joined, as by a radius beyond the
-    diameter, their weights alone show the shape.
-    """
+    """Return the mean degree of sampled rows; refuse a kernel that isolates most points or hardly tells them apart."""
     rows = sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
     alone = int((degrees == 0).sum())
@@ -37,7 +32,7 @@ def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str,
         text = f"{alone} of {len(degrees)} sampled points have no neighbour within {option('radius', float(radius))}"
         advice = f"raise {SCALES}: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
         raise refusal("graph.isolated", text, advice, DisconnectedGraphError)
-    if (degrees == len(X) - 1).all():
+    if (degrees == len(X) - 1).all():  # then their weights alone show the shape
         some = X[backend.asarray(rows[:SURE])]
         refuse_alike(float(weights_near(X, some, bandwidth, backend).mean()) / len(X), len(X), bandwidth)
     return float(degrees.mean() + 1)
@@ -68,10 +63,7 @@ def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> n
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
-    """Return how many points some rows have within the radius, themselves included; only the first if they have many.
-
-    Piece by piece: the points may be a mapped file that is larger than what its copies would leave free.
-    """
+    """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
     if backend.is_remote:
         Z, reach, _ = in_units_of(radius, X)
         counted = backend.kernels.degrees(Z, backend.asarray(rows), reach)
@@ -79,7 +71,7 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
             return backend.to_host(counted)
     _, reach, unit = in_units_of(radius, X[:1])
     step = max(1, min(SURE, int(backend.block_bytes() / (24 * len(X)))))
-    counts: list[np.ndarray] = []
+    counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free
     for first in range(0, len(rows), step):
         some = X[backend.asarray(rows[first : first + step])] / unit
         pieces = (backend.asarray(X[k : k + TILE_COLUMNS]) / unit for k in range(0, len(X), TILE_COLUMNS))
@@ -144,13 +136,8 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
     return 1.001 * unit * longest  # printed with four digits, it must not fall short
 
 
-def largest_part(
-    labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, *, X: Array = None, own_radius: bool = False
-) -> np.ndarray:
-    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for.
-
-    ``rows`` are those of the input that have the labels, and X their points, where there are any.
-    """
+def largest_part(labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, X: Array = None) -> np.ndarray:
+    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for."""
     sizes = np.bincount(labels)
     if holds_enough(sizes, n_input, disconnected):
         return np.flatnonzero(labels == sizes.argmax())
@@ -159,7 +146,7 @@ def largest_part(
         radius = connecting_radius(X, labels, backend)
         share = sampled_counts(X, sampled_rows(len(X))[:100], radius, backend).mean() / len(X)
         radius = radius if share <= CROWDED else None
-    raise in_parts(sizes, radius, own_radius, parts=parts_of(rows, labels))
+    raise in_parts(sizes, radius, parts=parts_of(rows, labels))
 
 
 def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
@@ -177,16 +164,9 @@ def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
 
 
 def in_parts(
-    sizes: np.ndarray,
-    radius: float | None = None,
-    own_radius: bool = False,
-    each: bool = True,
-    parts: tuple[np.ndarray, ...] = (),
+    sizes: np.ndarray, radius: float | None = None, each: bool = True, parts: tuple[np.ndarray, ...] = ()
 ) -> Exception:
-    """Make the error for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
-
-    Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
-    """
+    """Make the error for a graph in several parts, which ``radius`` would join; ``each`` can have a map of its own."""
     shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
     largest = option("disconnected", "largest")
@@ -197,8 +177,10 @@ def in_parts(
         far = "1 point is" if few == 1 else f"{few:,} points are"
         way = f"{far} far from the rest: {way}"
     if radius is not None:
-        joins, length = "join the parts" if len(sizes) <= 50 else "join the 50 largest", f"{radius:.4g}"
-        wider = f"and {option('radius', float(length))} or more" if own_radius else f"or more (radius {length})"
-        way += f", or use {option('bandwidth', float(f'{radius / 3:.4g}'))} {wider} to {joins}"
+        joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
+        eps, reach = (
+            option(name, float(f"{length:.4g}")) for name, length in (("bandwidth", radius / 3), ("radius", radius))
+        )
+        way += f", or use {eps} and {reach} or more to {joins}"
     text = f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map"
     return refusal("graph.disconnected", text, way, DisconnectedGraphError, parts=parts)

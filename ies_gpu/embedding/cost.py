@@ -101,10 +101,7 @@ class Plan(NamedTuple):
 
 
 def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
-    """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``.
-
-    What takes much longer for it is told of.
-    """
+    """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``."""
     backend, n, stored_bytes = backend_of(X), len(X), np.dtype(dtype).itemsize
     limit = backend.memory_budget()
     if backend.device != "cpu":

@@ -166,10 +166,7 @@ def diffusion_map(
 def leading_pairs(
     laplacian: Laplacian, count: int, *, tol: float, seed: int, solver: str = "auto"
 ) -> tuple[Eigenpairs, Array]:
-    """Return the leading eigenpairs of ``S = Wt^1/2 P Wt^-1/2``, and the roots of the weights.
-
-    Rows that stand as they were given are put into an order found from the matrix, and back, where that pays.
-    """
+    """Return the leading eigenpairs of ``S = Wt^1/2 P Wt^-1/2``, and the roots of the weights."""
     backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
         sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))

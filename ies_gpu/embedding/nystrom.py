@@ -157,10 +157,7 @@ def extended(
 
 
 def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
-    """Return ``sum_j k(x, x_j) V_j`` for each new point, in one blocked pass over the pairs within the radius.
-
-    Without ``self_loops`` one training point that equals the new one does not count.
-    """
+    """Return ``sum_j k(x, x_j) V_j`` for each new point, in one blocked pass over the pairs within the radius."""
     backend = backend_of(V)
     xp = backend.xp
     if rule.metric in GIVEN:

@@ -116,7 +116,6 @@ def laplacian_of_points(
     eps = None if isinstance(bandwidth, str) and bandwidth == "local" else check_length("bandwidth", bandwidth)
     near = eps is None or n_neighbors is not None
     reach = 0.0 if eps is None else 3 * eps if radius is None else check_length("radius", radius)
-    shared: dict[str, Any] = {"disconnected": disconnected, "n_components": m, "do": do}
     if n_neighbors is not None and check_integer("n_neighbors", n_neighbors, low=2) >= len(X):
         text = f"{option('n_neighbors')} must be at most {len(X) - 1} for {len(X)} points, got {n_neighbors}"
         raise refusal("n_neighbors.range", text)
@@ -127,15 +126,14 @@ def laplacian_of_points(
             return do(nearest_kernel, X, eps, n_neighbors, dtype), {}
         return within_radius(X, reach, eps, dtype, degree, room, do)
 
-    own = eps is not None and reach != 3 * eps
-    kernel, rows, facts = connected_kernel(X, make, own_radius=own, **shared)
+    kernel, rows, facts = connected_kernel(X, make, disconnected, m, do)
     del X
     found = do(normalised, do(without_loops, kernel, self_loops), eps, alpha, intrinsic_dim)
     return with_transition(found, found.operator, rows=rows, facts=facts)
 
 
 def connected_kernel(
-    X: Array, make: Make, *, disconnected: str, own_radius: bool, n_components: int | None, do: Do
+    X: Array, make: Make, disconnected: str, n_components: int | None, do: Do
 ) -> tuple[Kernel, Rows, dict[str, Any]]:
     """Return the kernel that ``make`` gives for ordered points, of the part asked for, its rows, and what is known."""
     backend, n_input, used, count = backend_of(X), len(X), np.arange(len(X)), 0
@@ -147,7 +145,7 @@ def connected_kernel(
         if parts <= 1:
             break
         rows = backend.to_host(order)
-        largest = largest_part(labels, used[rows], n_input, disconnected, X=X, own_radius=own_radius)
+        largest = largest_part(labels, used[rows], n_input, disconnected, X)
         keep = np.sort(rows[largest])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         used = used[keep]
@@ -155,13 +153,17 @@ def connected_kernel(
             refuse_small_part(len(used), n_input, n_components)
         del kernel
     tell_left_out(used, n_input, count)
-    facts = {
-        "graph_components": count or None,
-        "mean_degree": kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel)),
-        "approximations": list(kernel.approximations),
-        "storage": storage,
-    }
+    degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
+    facts = facts_of(count or None, degree, kernel.approximations, storage)
     return kernel, Rows(n_input, used, backend.to_host(order), True), facts
+
+
+def facts_of(
+    parts: int | None, degree: float, approximations: Sequence[str] = (), storage: Any = None
+) -> dict[str, Any]:
+    """Return what is known of a graph, for ``diagnostics``."""
+    known = {"graph_components": parts, "mean_degree": degree}
+    return known | {"approximations": list(approximations), "storage": storage or {}}
 
 
 def within_radius(
@@ -235,10 +237,7 @@ def laplacian_of_kernel(
     approximations: Sequence[str] = (),
     do: Do = call,
 ) -> Laplacian:
-    """Return the Laplacian of a kernel on the device, on its storage; of its largest part, if that is asked for.
-
-    Its rows are put into an order found from the matrix if a map of ``n_components`` will gain by that.
-    """
+    """Return the Laplacian of a kernel on the device, on its storage; of its largest part, if that is asked for."""
     n_input, parts = matrix.shape[0], None
     rows, kernel, backend = Rows.every(n_input), SparseKernel(matrix), backend_of(matrix.data)
     if disconnected != "keep":
@@ -254,13 +253,11 @@ def laplacian_of_kernel(
         kernel = SparseKernel(backend.csr(part.data, part.indices, part.indptr, part.shape))
         rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(rows.used)
-    facts: dict[str, Any] = {"graph_components": parts, "mean_degree": degree, "storage": {}}
-    facts["approximations"] = list(approximations)
     if n_components is not None and wants_order(kernel, n_components + 1):
         order, kernel, edges = do(sort_by_affinity, kernel)
         rows = rows._replace(order=order, edges=edges)
     found = do(normalised, do(without_loops, kernel, self_loops), bandwidth, alpha)
-    return with_transition(found, found.operator, rows=rows, facts=facts)
+    return with_transition(found, found.operator, rows=rows, facts=facts_of(parts, degree, approximations))
 
 
 @step("components")
@@ -325,10 +322,7 @@ def kernel_of_user(kernel: Array, dtype: str, backend: Backend | None = None) ->
 
 
 def check_room(matrix: Any, entry: str, size: tuple[int, int], stored_bytes: int, limit: int) -> None:
-    """Raise if a limit leaves no room for a given sparse matrix: its copies, the vectors of Lanczos.
-
-    ``size`` are the number of components and the intrinsic dimension.
-    """
+    """Raise if a limit leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
     m, d = size
     asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, stored_bytes)
     needed = max(CHECKING[entry] * asked.z, *needs(asked, "memory", False, block_bytes(limit)).values())
@@ -349,8 +343,7 @@ def given_map(
         laplacian = with_transition(laplacian, laplacian.stored, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", coordinates, 2), backend)
     values = check_values(eigenvalues, Y, laplacian.shape[0])
-    degree = laplacian.operator.nnz / len(Y) - 1
-    facts = {"graph_components": None, "mean_degree": degree, "storage": {}, "approximations": []}
+    facts = facts_of(None, laplacian.operator.nnz / len(Y) - 1)
     with backend.active():
         laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
         Y = laplacian.rows.to_device(Y)

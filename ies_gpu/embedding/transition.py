@@ -73,10 +73,7 @@ class SparseTransition:
         return backend.kernels.spmm(P.indptr, P.indices, P.data, V)
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
-        """Return blocks whose co-metrics of m coordinates fit into memory; what they count is the storage's own affair.
-
-        With d, only the d leading eigenvectors of each are wanted, and a kernel may need less for them.
-        """
+        """Return blocks whose co-metrics of m coordinates, or d leading eigenvectors of them, fit into memory."""
         kernels = plain if d is None else backend.kernels
         return backend.blocks(self.shape[0], kernels.tangent_bytes(m, d or m, self.degree), "tangents")
 

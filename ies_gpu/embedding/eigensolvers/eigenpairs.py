@@ -212,12 +212,10 @@ class Problem:
         return better if wrong or better.accuracy.angles.sum() < found.accuracy.angles.sum() else found
 
     def measured(self, values: Array, vectors: Array, beyond: Array, known: bool) -> tuple[Eigenpairs, np.ndarray]:
-        """Return pairs with their accuracy, and the inner products of vectors with residuals.
-
-        What rounding couples two vectors by shows in what is left of ``(S - 1) v`` for the known vector v.
-        """
+        """Return pairs with their accuracy, and the inner products of vectors with residuals."""
         operator, host = self.operator, self.operator.backend.to_host
         residuals, coupling = measure(operator, values, vectors)
+        # what rounding couples two vectors by shows in what is left of (S - 1) v for the known vector v
         onto = coupling[1:, 0] if known else host(vectors[:, 1:].T @ (operator(operator.top) - operator.top))
         noise = max(ROUNDING, float(np.abs(onto).max(initial=0.0)))
         every = np.concatenate([host(values), host(beyond)])

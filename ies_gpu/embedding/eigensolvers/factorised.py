@@ -139,10 +139,7 @@ def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
 
 
 def ends_here(level: Any) -> bool:
-    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing.
-
-    So it is on deep levels, whose cells are far larger than the reach of the kernel. They are sparse, and factorised.
-    """
+    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing."""
     if not FACTORISED_FROM < level.n <= FACTORISED_UP_TO:
         return False
     indptr, indices, data = level.matrix

@@ -237,10 +237,7 @@ def with_rival(values: Array, rival: Array, count: int) -> Array:
 
 
 def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Array]:
-    """Return pairs with guards that are orthonormal again after one was added beside the ``count`` wanted only.
-
-    Guards that are mostly in the span of the others go.
-    """
+    """Return pairs with guards that are orthonormal again after one was added beside the ``count`` wanted only."""
     xp = backend_of(vectors).xp
     rows, kept = xp.ascontiguousarray(vectors[:, :count].T), list(range(count))
     for guard in range(count, min(len(values), count + GUARDS)):

@@ -165,10 +165,7 @@ def lost_on_cells(X: Array, top: Array, ordered: bool | np.ndarray, backend: Any
 def expected_seconds(
     operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[], float]
 ) -> dict[str, float]:
-    """Return what each method is expected to take, as far as it can win.
-
-    What a factorisation takes is asked for only where it could be the quickest, with as few entries as ever.
-    """
+    """Return what each method is expected to take, as far as it can win."""
     n, nnz, few = operator.n, operator.transition.nnz, FEW * count
     expected: dict[str, float] = {}
     walk = Walk(operator)
@@ -181,6 +178,7 @@ def expected_seconds(
     product, T = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n), FIRST[-1]
     if walk.left[T] <= few:
         expected["lanczos"] = product * walk.time_until(few) ** 0.5
+    # asked for only where it could be the quickest, with as few entries as ever
     if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
         seconds = factorised()
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}

@@ -288,10 +288,7 @@ def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
 
 
 def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active: np.ndarray, steps: int) -> Array:
-    """Return new directions: residuals, corrected on the coarse level and smoothed ``steps`` times.
-
-    One column for each active one, then columns of zeros: kernels take them in eights.
-    """
+    """Return new directions: residuals, corrected on the coarse level and smoothed ``steps`` times."""
     xp, kernels = level.backend.xp, level.backend.kernels
     k = block.k
     end = int(active.max()) + 1
@@ -299,7 +296,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
     stiffening = (1 - coarse.values[1:k]).sum() / max((1 - block.values[1:k]).sum(), 1e-30)
     middle = 0.5 * ((1 - coarse.values[end - 1]) + (1 - coarse.following))
     shift = np.minimum(stiffening * distance, middle)
-    idle = -len(active) % 8
+    idle = -len(active) % 8  # columns of zeros: kernels take them in eights
     factors, distance, shift = (np.pad(part, (0, idle)) for part in (1 / block.norms[active], distance, shift))
     chosen = xp.asarray(np.pad(active, (0, idle))), xp.asarray(factors.astype(np.float32))
     Z = level.coarse_solution(level.restricted(block.R, *chosen), 1 - shift, Q)
@@ -346,10 +343,7 @@ def multilevel_eigenpairs(
     ordered: bool | np.ndarray = True,
     progress: Report | None = None,
 ) -> tuple[Array, Array]:
-    """Return the leading eigenpairs of S, whose rows stand in order: values with those of guards, vectors (n, count).
-
-    ``info`` is filled with the counted work, also where the method fails.
-    """
+    """Return the leading pairs of S, whose rows stand in order: values with those of guards, vectors (n, count)."""
     levels = build_levels(operator, count + GUARDS, ordered)
     history: list[float] = []
     try:

@@ -58,10 +58,7 @@ class Block:
         return len(self.values)
 
     def extend(self, T: Array, ST: Array, active: np.ndarray, coarse: Level | None = None) -> None:
-        """Rayleigh-Ritz on ``[X, P, T]``, from which the directions of ``active`` columns become P; T and ST are taken.
-
-        What the coarse level has noted of its steps comes along with the inner products.
-        """
+        """Take T and ST for Rayleigh-Ritz on ``[X, P, T]``; the directions of ``active`` columns become P."""
         late = getattr(coarse, "late", None)
         noted = [] if late is None else [late]
         products = self.backend.kernels.gram(self.X, self.R, self.P, self.SP, T, ST)
