@@ -1,18 +1,9 @@
 """What each way of storing a kernel takes in memory and time, and which one fits a limit; decided before the work.
 
 With n points in D columns, ``z = n (degree + 1)`` matrix entries, m eigenvectors, dimension d and w bytes per stored
-number, :func:`needs` has the bytes of each stage, on top of what the process holds at the start.
-
-The ways, in the order in which they are taken on the CPU:
-
-``memory``
-    A sparse matrix, as above.
-``tiles``
-    Dense tiles in float32, ``2 n^2`` bytes, for a graph that joins a good part of all pairs.
-``recomputed``
-    Tiles that every product computes again.
-
-Without room for the multilevel method the eigenvectors come from Lanczos.
+number, :func:`needs` has the bytes of each stage, on top of what the process holds at the start. The ways are those of
+``WORDS``; tiles take ``2 n^2`` bytes, for a graph that joins a good part of all pairs. Without room for the multilevel
+method the eigenvectors come from Lanczos.
 """
 
 from __future__ import annotations

@@ -201,34 +201,24 @@ def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn:
     if worst > tol:
         if accuracy.angles[1] > WORTHLESS:
             text = (
-                f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-                f"eigenvalue of {first:.1e}"
+                f"the eigenvectors did not converge: a residual is {worst:.1e} beside a first eigenvalue of {first:.1e}"
             )
-            advice = f"raise {option('bandwidth')} or add neighbours, so that the graph is better connected, or ask "
-            raise refusal("eigenvectors.not_converged", text, f"{advice}for fewer components", NotConvergedError)
+            advice = f"raise {option('bandwidth')} or add neighbours, or ask for fewer components"
+            raise refusal("eigenvectors.not_converged", text, advice, NotConvergedError)
         text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}"
         advice = "treat close eigenvalues with care or use fewer components"
         warn(warning("eigenvectors.residual", text, advice))
     mixed = mixed_columns(np.asarray(backend_of(values).to_host(values)), accuracy)
     if mixed.size:
-        warn(describe_mixture(mixed, accuracy))
-
-
-def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> Finding:
-    """Return the warning that names eigenvectors which may be mixed, and says why."""
-    names = ", ".join(f"phi{k}" for k in mixed)
-    largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
-    if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
-        why = "rounding cannot tell so close eigenvalues apart"
-        advice = f"raise {option('bandwidth')}, or store the kernel in float64"
-    else:
+        largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
         why = f"residuals are as large as {accuracy.residuals[mixed].max():.1g}"
         advice = f"lower {option('tol')}, or change {option('n_components')}"
-    text = (
-        f"{names} may be mixed with each other or with the next eigenvector (sine of the angle up to {largest:.2g}, "
-        f"gap {gap:.1g}): {why}"
-    )
-    return warning("eigenvectors.mixed", text, advice)
+        if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
+            why = "rounding cannot tell so close eigenvalues apart"
+            advice = f"raise {option('bandwidth')}, or store the kernel in float64"
+        text = f"{', '.join(f'phi{k}' for k in mixed)} may be mixed with each other or with the next eigenvector "
+        text += f"(sine of the angle up to {largest:.2g}, gap {gap:.1g}): {why}"
+        warn(warning("eigenvectors.mixed", text, advice))
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:

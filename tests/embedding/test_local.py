@@ -93,12 +93,6 @@ def test_a_strip_is_unrolled(given, tmp_path):
             found.model(X)
 
 
-def test_dimension_and_size_are_found_with_it():
-    X, _, _ = rectangle(1500, 4.3, degree=60)
-    found = select_coordinates(X, bandwidth="local", n_components=10)
-    assert found.diagnostics["parameters"]["intrinsic_dim"] == len(found.subset) == 2
-
-
 @pytest.mark.parametrize("given", [{"n_neighbors": 1}, {"n_neighbors": 50}, {"n_neighbors": 5, "radius": 1.0}])
 def test_what_does_not_fit_is_refused(rng, given):
     with pytest.raises(ValueError, match=r"n_neighbors|radius"):

@@ -59,13 +59,6 @@ def test_axes_of_wide_points_are_found_from_few_rows(backend, rng, monkeypatch):
         assert sorted(backend.to_host(spatial_order(backend.asarray(few)))) == list(range(len(few)))
 
 
-def test_a_wide_graph_is_that_of_its_columns(rng):
-    X = np.hstack([rng.uniform(size=(300, 3)), np.zeros((300, WIDE))])
-    wide, narrow = radius_graph(X, radius=0.3), radius_graph(X[:, :3], radius=0.3)
-    assert (wide.indptr == narrow.indptr).all() and (wide.indices == narrow.indices).all()
-    np.testing.assert_allclose(wide.data, narrow.data, rtol=1e-9)
-
-
 def test_groups_are_nested_connected_and_small():
     X, K, _ = shuffled_strip(3000)
     order, edges = matrix_order(K)
@@ -139,9 +132,6 @@ def test_a_selection_from_a_kernel_is_that_of_the_points(early, tmp_path, monkey
     np.testing.assert_allclose(found.log_volumes, expected.log_volumes, atol=1e-4)
     again = select_coordinates(kernel=K, checkpoint=tmp_path / "run", resume=True, **common)
     np.testing.assert_array_equal(again.coordinates, found.coordinates)
-
-
-# --- factorisation ---------------------------------------------------------------------------------------------------
 
 
 def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):

@@ -11,6 +11,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import laplacian as laplacian_of
 
 from ies_gpu import smallest_eigenpairs
+from tests.said import refused
 
 METHODS = ["auto", "lanczos", "multilevel", "factorised"]
 
@@ -163,9 +164,8 @@ def test_what_is_no_symmetric_laplacian_is_refused():
         "graph.disconnected": (scipy.sparse.block_diag([L, L], format="csr"), {}),
     }
     for code, (matrix, options) in cases.items():
-        with pytest.raises(ValueError, match="laplacian") as error:
+        with refused(code):
             smallest_eigenpairs(matrix, 3, **options)
-        assert error.value.finding.code == code
 
 
 def test_parts_that_hang_by_a_thread_below_the_tolerance_are_told_apart_or_told_of():
