@@ -2,7 +2,7 @@
 
 A graph of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper
 triangle, next to nothing when recomputed. Points must be in spatial order: tiles that bounding boxes prove empty are
-left out.
+left out. What methods without a docstring do, those of the same names in :mod:`.transition` say.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ class TiledKernel:
         return tile
 
     def drop_diagonal(self) -> None:
-        """Set ``K_ii = 0``."""
         self.diagonal = 0.0
         for r, c in self.tiles:
             if r == c:
@@ -113,7 +112,6 @@ class TiledKernel:
             return sum(pool.map(share, shares))
 
     def components(self) -> tuple[int, np.ndarray]:
-        """Return how many connected parts the graph has, and each row's part."""
         labels = np.full(self.shape[0], -1)
         parts = 0
         while (labels < 0).any():  # spread from one point by products; a dense graph is a few steps across
@@ -128,7 +126,6 @@ class TiledKernel:
         return parts, labels
 
     def scaled(self, left: Array, right: Array) -> TiledTransition:
-        """Return ``diag(left) K diag(right)`` over these tiles."""
         return TiledTransition(self, left, right)
 
 
@@ -152,11 +149,9 @@ class TiledTransition:
         return self.left[column] * (self.kernel @ (self.right[column] * V))
 
     def product(self, V: Array, backend: Backend) -> Array:
-        """Return ``P V``."""
         return self @ V
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
-        """Return blocks of one row of tiles."""
         return backend.blocks(self.kernel.n_blocks, 0, "tangents", rows_a_block=1)
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
@@ -185,16 +180,13 @@ class TiledTransition:
         return rows, 0.5 * (H - cross - cross.transpose(0, 2, 1) + own[:, :, None] * own[:, None, :])
 
     def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
-        """Return the rows of a block, and the d leading eigenvectors and eigenvalues of their co-metric."""
         rows, H = self.cometric(Y, block, backend)
         return rows, *backend.kernels.leading_eigenvectors(H, d)
 
     def on(self, backend: Backend) -> TiledTransition:
-        """Return these tiles, which stay where they are."""
-        return self
+        return self  # tiles stay where they are
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:
-        """Return how it is stored, in words, and the arrays that tell it from any other."""
         return f"tiles {self.kernel.limit!r}", (self.kernel.points, self.left, self.right)
 
 
