@@ -21,7 +21,7 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from ies_gpu.choice.rmetric import tangents
 from ies_gpu.choice.search import independent_coordinates
-from ies_gpu.embedding.diffusion import eigenmap, start_vector
+from ies_gpu.embedding.diffusion import diffusion_map, start_vector
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.graph import permuted
 from ies_gpu.embedding.laplacian import Laplacian
@@ -80,11 +80,11 @@ def selection(n: int = 100_000) -> list[Row]:
     """Co-metric, bases, search, path, regret."""
     ours, baseline = backends()
     X, bandwidth = strip(n)
-    laplacian, order = ordered_laplacian(X, bandwidth, ours)
-    embedding = eigenmap(laplacian, 20, start_vector(n, 0)[order], 1e-8, ordered=True)
+    laplacian, _ = ordered_laplacian(X, bandwidth, ours)
+    embedding = diffusion_map(laplacian, n_components=20)
     Y, values = embedding.coordinates, embedding.eigenvalues
-    small, places = ordered_laplacian(*strip(5000), ours)
-    few = eigenmap(small, 20, start_vector(5000, 0)[places], 1e-6)
+    small, _ = ordered_laplacian(*strip(5000), ours)
+    few = diffusion_map(small, n_components=20, tol=1e-6)
     select_from(small, few.coordinates, few.eigenvalues, ours)  # compiles
     peak, _ = peak_bytes(lambda: select_from(laplacian, Y, values, ours))
     mine, found = seconds(lambda: select_from(laplacian, Y, values, ours), 3)
@@ -119,8 +119,8 @@ def eigenpairs(cases: tuple[tuple[int, float], ...] = ((100_000, 0.2), (100_000,
     """21 eigenpairs to a residual of 1e-8 against ARPACK on the same ordered matrix."""
     ours, _ = backends()
     rows = []
-    warm, order = ordered_laplacian(*strip(20_000), ours)
-    eigenmap(warm, 20, start_vector(20_000, 0)[order], 1e-8, ordered=True)
+    warm, _ = ordered_laplacian(*strip(20_000), ours)
+    diffusion_map(warm, n_components=20)
     for n, noise in cases:
         laplacian, order = ordered_laplacian(*strip(n, noise=noise), ours)
         start = start_vector(n, 0)[order]

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from .backend.array import Array
-from .embedding.given import given_map
-from .options import TABLE, Options, answers, documented
+from .embedding.points import given_map
+from .options import Options, answers, documented
 from .parameters.automatic import find_parameters
 from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told
@@ -170,12 +170,37 @@ def select_coordinates(
     >>> len(selection.subset)
     2
     """
-    asked = {name: value for name, value in locals().items() if name in TABLE}
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )
-    asked["n_components"] = given.n_components(n_components)
-    options = Options(entry=given.entry, **asked)
+    options = Options(
+        entry=given.entry,
+        intrinsic_dim=intrinsic_dim,
+        subset_size=subset_size,
+        bandwidth=bandwidth,
+        n_neighbors=n_neighbors,
+        radius=radius,
+        self_loops=self_loops,
+        metric=metric,
+        alpha=alpha,
+        n_components=given.n_components(n_components),
+        zeta=zeta,
+        percentile=percentile,
+        search=search,
+        untangle=untangle,
+        scale=scale,
+        diffusion_time=diffusion_time,
+        disconnected=disconnected,
+        device=device,
+        dtype=dtype,
+        memory_limit=memory_limit,
+        n_threads=n_threads,
+        random_state=random_state,
+        tol=tol,
+        keep_bases=keep_bases,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
     if client is not None:
         from .cluster.run import ClusterRun
 

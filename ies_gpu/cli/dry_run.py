@@ -52,11 +52,12 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     found = estimate_resources(n=n, degree=about["degree"], **asked)
     if degree is None:
         tried = min(n, TRIED)
-        one = estimate_resources(n=tried, degree=0.06 * tried, **asked).seconds
+        one = estimate_resources(n=tried, degree=0.06 * tried, **asked)
         found = found._replace(
-            seconds=None if one is None else TRIALS * one * max(1.0, n / 30_000),
-            peak_bytes=max(found.peak_bytes, found.scan_bytes),
-            request_bytes=max(found.request_bytes, 5 * found.scan_bytes // 4),
+            stages={"scan": one.peak_bytes} | found.stages,
+            seconds=None if one.seconds is None else TRIALS * one.seconds * max(1.0, n / 30_000),
+            peak_bytes=max(found.peak_bytes, one.peak_bytes),
+            request_bytes=max(found.request_bytes, one.request_bytes),
         )
     if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
         found = found._replace(seconds=None)  # nobody has measured it
@@ -67,24 +68,20 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     """Print what the job will need, what to request, and what the numbers leave out."""
     about, found = estimate(points, args)
     if args.json:
-        say_json(about | found._asdict() | {"stages": [stage._asdict() for stage in found.stages]})
+        say_json(about | found._asdict())
         return
     how = "about " if about["degree_known"] else "assumed: "  # if the run finds the bandwidth, or with a metric
     say(f"{about['n']:,} points, {about['dim']} columns, {how}{about['degree']:.0f} neighbours each", heading=True)
-    say(f"  {'stage':<16}{'memory':>10}{'time':>10}")
-    if not about["degree_known"]:
-        say(f"  {'scan':<16}{in_bytes(found.scan_bytes):>10}")
-    for stage in found.stages:
-        say(f"  {stage.stage:<16}{in_bytes(stage.bytes):>10}{duration(stage.seconds):>10}")
-    say(f"  {'all':<16}{in_bytes(found.peak_bytes):>10}{duration(found.seconds):>10}")
+    for stage, most in found.stages.items():
+        say(f"  {stage:<16}{in_bytes(most)}")
     say(f"  request         {in_bytes(found.request_bytes)}, a quarter more")
     if found.device_bytes:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
-    say(f"  checkpoint      {in_bytes(found.checkpoint_bytes)} of disk")
+    say(f"  time            {duration(found.seconds)}")
     if found.factor > 1.1:
         say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
     if found.seconds is not None:
-        say("  time            of an exhaustive search, within a factor of five; the first run also compiles")
+        say("                  with an exhaustive search, within a factor of five; the first run also compiles")
 
 
 def duration(seconds: float | None) -> str:

@@ -18,15 +18,15 @@ from scipy.sparse import csr_matrix
 from ..backend import Backend
 from ..backend.kernels import plain_multilevel
 from ..embedding.diffusion import start_vector
-from ..embedding.eigensolvers import multilevel, returns
+from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
-from ..embedding.eigensolvers.coarsest import ends_here, last_level_pairs
 from ..embedding.eigensolvers.eigenpairs import (
     SymmetricTransition,
     has_many_neighbourhoods,
     leading_eigenpairs,
     refuse_pairs,
 )
+from ..embedding.eigensolvers.factorised import ends_here
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
@@ -79,9 +79,9 @@ class TopLevel(Level):
         team, sizes = self.team, self.graph.sizes
         Y = Pieces(team, team.map(random_signs, sizes.tolist(), list(range(len(sizes)))), (self.n, 32))
         looks = []
-        for step in range(1, returns.LOOKS[-1] + 1):
+        for step in range(1, multilevel.LOOKS[-1] + 1):
             Y = self.product(Y)
-            if step in returns.LOOKS:
+            if step in multilevel.LOOKS:
                 looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
             if step == 1:
                 Y = Y[:, :8]
@@ -118,7 +118,7 @@ class TopLevel(Level):
         parts = [self.team.send(restricted, *pair, columns, factors, at=i, to=0) for i, pair in pairs]
         return Pieces(self.team, parts, (self.coarse.n, len(columns)))
 
-    def start(self, wanted: int, last: Any, guards: int, sure: int) -> CoarsePairs:
+    def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
         team = self.team
         found = team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)
         values = team.gather([team.submit(item, found, 0, block=0)])[0]
@@ -180,7 +180,7 @@ def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[s
     history: list[float] = []
     aim = min(multilevel.AIM * tol, multilevel.REFRESH)
     try:
-        values, X, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
+        values, X, coarse = multilevel.solve(level, count, aim, 0.0, level.exact, history, progress)
     finally:
         info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
         info["coarse_sizes"] = [level.coarse.n]
@@ -240,9 +240,7 @@ def random_signs(backend: Backend, n: int, block: int) -> Any:
 
 
 def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure: int) -> tuple[np.ndarray, Any]:
-    values, vectors, _ = multilevel.solve(
-        level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs, sure=sure
-    )
+    values, vectors, _ = multilevel.solve(level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, sure=sure)
     return values, vectors[:, : wanted + guards].astype("float32")
 
 
@@ -299,8 +297,7 @@ def own_cells(
     backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float, root: Any, length: float
 ) -> Cells:
     """Return the cells of the first level, from return probabilities after 1, 3 and 7 steps."""
-    alone = returns.is_lonely(first, second, last, median, np)
-    lonely, held = np.flatnonzero(alone), np.flatnonzero(alone & returns.is_held(first, second, last))
+    lonely, held = map(np.flatnonzero, multilevel.held_rows(first, second, last, median, np))
     starts = np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
     xp, begin, top = backend.xp, backend.asarray(starts), root[: len(first)] / length
     norms = xp.sqrt(xp.add.reduceat(top * top, begin[:-1]))

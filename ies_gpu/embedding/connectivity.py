@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..backend import Backend, backend_of
 from ..backend.array import Array
@@ -22,41 +21,26 @@ SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option(
 
 
 def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str, backend: Backend) -> float:
-    """Mean degree from sampled rows; a kernel that isolates most points or hardly tells them apart is refused here.
-
-    With ``disconnected="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
-    may be isolated as that may leave out, since it is a sample. Where all points are joined, as by a radius beyond the
-    diameter, their weights alone show the shape.
-    """
+    """Return the mean degree of sampled rows; refuse a kernel that isolates most points or hardly tells them apart."""
     rows = sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
-    refuse_lonely(degrees, rows, radius, disconnected, lambda lonely: nearest_distance(X, lonely, backend))
-    if (degrees == len(X) - 1).all():
-        some = X[backend.asarray(rows[:SURE])]
-        refuse_alike(float(weights_near(X, some, bandwidth, backend).mean()) / len(X), len(X), bandwidth)
-    return float(degrees.mean() + 1)
-
-
-def sampled_rows(n: int) -> np.ndarray:
-    """Rows whose degree is counted."""
-    return np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
-
-
-def refuse_lonely(
-    degrees: np.ndarray, rows: np.ndarray, radius: float, disconnected: str, nearest: Callable[[np.ndarray], float]
-) -> None:
-    """Raise if too many sampled rows have no neighbours; see :func:`sampled_degree`.
-
-    ``nearest`` gives the distance within which each of some rows has another.
-    """
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
     enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[disconnected]
     if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
         text = f"{alone} of {len(degrees)} sampled points have no neighbour within {option('radius', float(radius))}"
-        advice = f"raise {SCALES}: the nearest is up to {nearest(lonely):.3g} away"
+        advice = f"raise {SCALES}: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
         raise refusal("graph.isolated", text, advice, DisconnectedGraphError)
+    if (degrees == len(X) - 1).all():  # then their weights alone show the shape
+        some = X[backend.asarray(rows[:SURE])]
+        refuse_alike(float(weights_near(X, some, bandwidth, backend).mean()) / len(X), len(X), bandwidth)
+    return float(degrees.mean() + 1)
+
+
+def sampled_rows(n: int) -> np.ndarray:
+    """Return the rows whose degree is counted."""
+    return np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
 
 
 def refuse_alike(weight: float, n: int, bandwidth: float) -> None:
@@ -68,7 +52,7 @@ def refuse_alike(weight: float, n: int, bandwidth: float) -> None:
 
 
 def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> np.ndarray:
-    """The sum of the weights that some points have for all points of X."""
+    """Return the sum of the weights that some points have for all points of X."""
     total = np.zeros(len(some))
     for first in range(0, len(X), TILE_COLUMNS):
         piece = backend.asarray(X[first : first + TILE_COLUMNS])
@@ -79,65 +63,44 @@ def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> n
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
-    """How many points each of some rows has within the radius, itself included; only the first rows if they have many.
-
-    Piece by piece: the points may be a mapped file that is larger than what its copies would leave free.
-    """
+    """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
     if backend.is_remote:
         Z, reach, _ = in_units_of(radius, X)
         counted = backend.kernels.degrees(Z, backend.asarray(rows), reach)
         if counted is not None:
             return backend.to_host(counted)
+    _, reach, unit = in_units_of(radius, X[:1])
     step = max(1, min(SURE, int(backend.block_bytes() / (24 * len(X)))))
-    return counts_until_many(
-        len(rows), step, lambda some: counts_within(X, X[backend.asarray(rows[some])], radius, backend)
-    )
-
-
-def counts_until_many(size: int, step: int, counted: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """The counts of a sample, ``step`` rows at a time; after many neighbours the remaining rows are skipped."""
-    counts: list[np.ndarray] = []
-    for first in range(0, size, step):
-        counts.append(counted(slice(first, min(size, first + step))))
+    counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free
+    for first in range(0, len(rows), step):
+        some = X[backend.asarray(rows[first : first + step])] / unit
+        pieces = (backend.asarray(X[k : k + TILE_COLUMNS]) / unit for k in range(0, len(X), TILE_COLUMNS))
+        counts.append(backend.to_host(sum(backend.kernels.tile_graph(some, piece, reach)[0] for piece in pieces)))
         if sum(count.sum() for count in counts) > MANY and first + step >= SURE:
             break
     return np.concatenate(counts)
 
 
-def counts_within(X: Array, some: Array, radius: float, backend: Backend) -> np.ndarray:
-    """How many points of X some points have within the radius."""
-    _, reach, unit = in_units_of(radius, X[:1])
-    pieces = (backend.asarray(X[k : k + TILE_COLUMNS]) / unit for k in range(0, len(X), TILE_COLUMNS))
-    return backend.to_host(sum(backend.kernels.tile_graph(some / unit, piece, reach)[0] for piece in pieces))
-
-
 def holds_enough(sizes: np.ndarray, n: int, disconnected: str) -> bool:
-    """Whether the largest part of n points holds as many as ``disconnected`` asks for; ``sizes`` are of all parts.
-
-    Points that were left out before are missing in ``sizes``.
-    """
+    """Whether the largest part of n points, of parts of these sizes, holds as many as ``disconnected`` asks for."""
     most = sizes.max() >= (1 - STRAY) * n
     scattered = sizes.max() >= (1 - SCATTERED[0]) * n and np.sort(sizes)[-2:][0] <= SCATTERED[1] * n
     return {"raise": sizes.max() == n, "most": bool(most or scattered), "largest": True}[disconnected]
 
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
-    """The longest of the distances from given points to their nearest neighbours."""
-    unit = extent(X)
-    return unit * max(nearest_square(X, X[row], row, unit, backend) for row in rows.tolist()) ** 0.5
-
-
-def nearest_square(X: Array, point: Array, own: int | None, unit: float, backend: Backend) -> float:
-    """The squared distance from a point, row ``own`` of X unless that is None, to its nearest in X, in units."""
-    difference = (X - point) / unit
-    squared = (difference * difference).sum(axis=1)
-    if own is not None:
-        squared[own] = backend.xp.inf
-    return float(squared.min())
+    """Return the longest of the distances from given points to their nearest neighbours."""
+    unit, longest = extent(X), 0.0
+    for row in rows.tolist():
+        difference = (X - X[row]) / unit
+        squared = (difference * difference).sum(axis=1)
+        squared[row] = backend.xp.inf
+        longest = max(longest, float(squared.min()))
+    return unit * longest**0.5
 
 
 def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The rows of each part, rising, the largest part first; ``labels`` (n,) say which part each row is in."""
+    """Return the rows of each part, rising, the largest part first; ``labels`` (n,) are the part of each row."""
     order = np.argsort(labels, kind="stable")
     parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
     return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
@@ -152,7 +115,7 @@ def refuse_small_part(size: int, n: int, m: int) -> None:
 
 
 def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
-    """A radius that joins the parts (the 50 largest), a little more than needed where parts are large.
+    """Return a radius that joins the parts (the 50 largest), a little more than needed where parts are large.
 
     The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
     """
@@ -169,40 +132,21 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
             distance = backend.to_host(xp.sqrt((difference * difference).sum(axis=1)))
             np.minimum.at(apart[number], labels, distance)
     apart = apart[:, largest]
-    apart = np.minimum(apart, apart.T)
-    reach, joined = apart[0].copy(), np.arange(len(largest)) == 0
-    longest = 0.0
-    while not joined.all():  # Prim's algorithm
-        nearest = int(np.flatnonzero(~joined)[reach[~joined].argmin()])
-        longest = max(longest, float(reach[nearest]))
-        joined[nearest] = True
-        reach = np.minimum(reach, apart[nearest])
+    longest = float(minimum_spanning_tree(np.minimum(apart, apart.T)).max())
     return 1.001 * unit * longest  # printed with four digits, it must not fall short
 
 
-def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
-    """The share of all pairs of points that a radius joins, from at most 100 points."""
-    rows = np.random.default_rng(0).choice(len(X), size=min(100, len(X)), replace=False)
-    Z, reach, _ = in_units_of(radius, X)
-    counts = backend.kernels.tile_graph(Z[backend.asarray(rows)], Z, reach)[0]
-    return float(counts.mean()) / len(X)
-
-
-def largest_part(
-    labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, *, X: Array = None, own_radius: bool = False
-) -> np.ndarray:
-    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for.
-
-    ``rows`` are those of the input that have the labels, and X their points, where there are any.
-    """
+def largest_part(labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, X: Array = None) -> np.ndarray:
+    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for."""
     sizes = np.bincount(labels)
     if holds_enough(sizes, n_input, disconnected):
         return np.flatnonzero(labels == sizes.argmax())
     radius, backend = None, backend_of(X)
     if X is not None:
         radius = connecting_radius(X, labels, backend)
-        radius = radius if share_of_pairs(X, radius, backend) <= CROWDED else None
-    raise in_parts(sizes, radius, own_radius, parts=parts_of(rows, labels))
+        share = sampled_counts(X, sampled_rows(len(X))[:100], radius, backend).mean() / len(X)
+        radius = radius if share <= CROWDED else None
+    raise in_parts(sizes, radius, parts=parts_of(rows, labels))
 
 
 def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
@@ -220,16 +164,9 @@ def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
 
 
 def in_parts(
-    sizes: np.ndarray,
-    radius: float | None = None,
-    own_radius: bool = False,
-    each: bool = True,
-    parts: tuple[np.ndarray, ...] = (),
+    sizes: np.ndarray, radius: float | None = None, each: bool = True, parts: tuple[np.ndarray, ...] = ()
 ) -> Exception:
-    """Make the error for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
-
-    Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
-    """
+    """Make the error for a graph in several parts, which ``radius`` would join; ``each`` can have a map of its own."""
     shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
     largest = option("disconnected", "largest")
@@ -241,12 +178,9 @@ def in_parts(
         way = f"{far} far from the rest: {way}"
     if radius is not None:
         joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
-        wider = f"and {option('radius', rounded(radius))} or more" if own_radius else f"or more (radius {radius:.4g})"
-        way += f", or use {option('bandwidth', rounded(radius / 3))} {wider} to {joins}"
+        eps, reach = (
+            option(name, float(f"{length:.4g}")) for name, length in (("bandwidth", radius / 3), ("radius", radius))
+        )
+        way += f", or use {eps} and {reach} or more to {joins}"
     text = f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map"
     return refusal("graph.disconnected", text, way, DisconnectedGraphError, parts=parts)
-
-
-def rounded(length: float) -> float:
-    """Return a length with four digits."""
-    return float(f"{length:.4g}")

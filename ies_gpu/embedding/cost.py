@@ -1,31 +1,27 @@
 """What each way of storing a kernel takes in memory and time, and which one fits a limit; decided before the work.
 
 With n points in D columns, ``z = n (degree + 1)`` matrix entries, m eigenvectors, dimension d and w bytes per stored
-number, :func:`needs` has the bytes of each stage, on top of what the process holds at the start.
-
-The ways, in the order in which they are taken on the CPU:
-
-``memory``
-    A sparse matrix, as above.
-``tiles``
-    Dense tiles in float32, ``2 n^2`` bytes, for a graph that joins a good part of all pairs.
-``recomputed``
-    Tiles that every product computes again.
-
-Without room for the multilevel method the eigenvectors come from Lanczos.
+number, :func:`needs` has the bytes of each stage, on top of what the process holds at the start. The ways are those of
+``WORDS``; tiles take ``2 n^2`` bytes, for a graph that joins a good part of all pairs. Without room for the multilevel
+method the eigenvectors come from Lanczos.
 """
 
 from __future__ import annotations
 
 from math import gamma, pi
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..backend import backend_of
+from ..backend.array import Array
 from ..errors import OutOfMemoryError
-from ..findings import Finding, option, refusal, warning
+from ..findings import Finding, option, refusal, tell, warning
 from .eigensolvers.eigenpairs import has_many_neighbourhoods
 from .eigensolvers.multilevel import MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import GROWTH
+from .order import is_mapped
 from .tiles import TILE
 
 SAMPLED = 64 << 20
@@ -33,6 +29,8 @@ TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it
 BUFFERS = 4 << 20  # what rows of the graph are computed in, whatever their number
 SLOW = 2.0  # a choice that takes more than this many times as long as with enough memory is announced,
 SHORT = 5.0  # unless it takes no more than these seconds
+MANY = 10_000  # points of a GPU from which on computing all pairs for every product is announced
+SPREAD = 1.05  # the mean degree comes from a sample
 
 # Seconds of one thread for one entry (of a vector: for one number), from runs on two noisy cores of an AMD EPYC.
 GRAPH, EIGEN, TANGENT = 1.3e-7, 2.5e-8, 6e-9
@@ -45,14 +43,13 @@ WORDS = {
 
 
 class Size(NamedTuple):
-    """The numbers that everything follows from: points, columns, entries, eigenvectors, d, s, bytes per number."""
+    """The numbers that everything follows from: points, columns, entries, eigenvectors, d, bytes per number."""
 
     n: int
     D: int
     z: float
     m: int
     d: int
-    s: int
     w: int
 
     @property
@@ -71,6 +68,14 @@ class Size(NamedTuple):
         return has_many_neighbourhoods(self.n, self.z, self.m + 1)
 
 
+class Room(NamedTuple):
+    """What a run will hold beside the kernel, by which it decides how to store that."""
+
+    n_components: int
+    intrinsic_dim: int
+    is_limited: bool = False
+
+
 class Plan(NamedTuple):
     """What was decided."""
 
@@ -86,15 +91,34 @@ class Plan(NamedTuple):
         return self.factor > SLOW and self.seconds > SHORT
 
 
-def plan(size: Size, limit: float) -> Plan | None:
-    """Return the quickest way that fits into a memory limit, or None if none does."""
+def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
+    """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``."""
+    backend, n, stored_bytes = backend_of(X), len(X), np.dtype(dtype).itemsize
+    limit = backend.memory_budget()
+    if backend.device != "cpu":
+        storage, needed = storage_on_gpu(n, degree, stored_bytes, limit)
+        if storage == "recomputed" and n >= MANY:
+            tell(slow(True, limit, room.is_limited, needed if needed <= backend.free_memory() else None))
+        return storage, {"kernel": WORDS[storage]}
+    columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
+    size = Size(n, columns, SPREAD * n * (degree + 1), room.n_components, room.intrinsic_dim, stored_bytes)
+    chosen = plan(size, limit, room.is_limited)
+    if chosen.slow:
+        tell(slow(chosen.storage == "recomputed", limit, room.is_limited, enough_bytes(size)))
+    facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
+    facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
+    return chosen.storage, facts
+
+
+def plan(size: Size, limit: float, asked: bool = True) -> Plan:
+    """Return the quickest way that fits into a memory limit; raise if none does."""
     ways = ways_of(size)
     quickest = min(ways.values())
     for (storage, fast), took in ways.items():
         most = max(needs(size, storage, fast, block_bytes(limit)).values())
         if most <= limit:
             return Plan(storage, fast, most, took, took / quickest)
-    return None
+    raise over_limit(size, limit, 1.02 * least_bytes(size), asked)
 
 
 def ways_of(size: Size) -> dict[tuple[str, bool], float]:
@@ -103,16 +127,12 @@ def ways_of(size: Size) -> dict[tuple[str, bool], float]:
     return dict(sorted(((way, seconds(size, *way)) for way in ways), key=lambda pair: pair[1]))
 
 
-def csr_bytes(n: int, degree: float, width: int) -> float:
-    """Bytes of a sparse matrix on a GPU, with a tenth for what the sample of degrees may be off."""
-    return 1.1 * n * degree * (width + 4)
-
-
-def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> str:
-    """The way on a GPU, without files: a sparse matrix that takes half of the budget at most, or tiles."""
-    if 2 * csr_bytes(n, degree, width) <= budget:
-        return "memory"
-    return "tiles" if 4.0 * n * n < budget else "recomputed"
+def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> tuple[str, float]:
+    """Return the way on a GPU, a sparse matrix that takes half of the budget at most, or tiles; and twice its bytes."""
+    needed = 2.2 * n * degree * (width + 4)  # a tenth is for what the sample of degrees may be off
+    if needed <= budget:
+        return "memory", needed
+    return "tiles" if 4.0 * n * n < budget else "recomputed", needed
 
 
 def enough_bytes(size: Size) -> float:
@@ -127,7 +147,7 @@ def least_bytes(size: Size) -> float:
 
 
 def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
-    """The smallest limit for one way: what is needed grows with the limit, since blocks do, but far more slowly."""
+    """Return the smallest limit for one way: needs grow with the limit, since blocks do, but far more slowly."""
     limit = 0.0
     for _ in range(40):
         limit = max(needs(size, storage, multilevel, block_bytes(limit)).values())
@@ -135,12 +155,12 @@ def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
 
 
 def block_bytes(limit: float) -> float:
-    """As ``Backend.block_bytes``."""
+    """Return the bytes of a block of temporaries, as ``Backend.block_bytes`` does."""
     return max(1 << 20, min(64 << 20, limit / 16))
 
 
 def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str, float]:
-    """Bytes by stage, on top of what the process holds at the start."""
+    """Return the bytes by stage, on top of what the process holds at the start."""
     n, z, points = size.n, size.z, 8.0 * size.n * size.D
     coordinates, vectors = 8.0 * n * size.m, n * (28.0 * (size.m + 5) + 300)
     if multilevel:
@@ -166,12 +186,12 @@ def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str,
 
 
 def arrays_out(size: Size) -> float:
-    """Coordinates, bases, singular values, regrets of a path of about ten sets, and volumes."""
+    """Return the bytes of coordinates, bases, singular values, regrets of a path of about ten sets, and volumes."""
     return size.n * (8.0 * size.m + size.w * size.m * size.d + size.w * size.d + 8.0 * 12)
 
 
 def seconds(size: Size, storage: str, multilevel: bool) -> float:
-    """Rough seconds of one thread for graph, eigenvectors and tangents."""
+    """Return rough seconds of one thread for graph, eigenvectors and tangents."""
     n, z = size.n, size.z
     begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
     if multilevel:
@@ -184,14 +204,8 @@ def seconds(size: Size, storage: str, multilevel: bool) -> float:
     return begin + products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
 
 
-def work_of(n: float, D: int, degree: float, m: int, d: int) -> float:
-    """The same of n points with so many neighbours, as it is usually done: only its ratios are to be relied on."""
-    size = Size(int(n), D, n * (degree + 1), m, d, d, 8)
-    return seconds(size, "memory", size.wants_multilevel)
-
-
 def products(size: Size) -> float:
-    """How many products Lanczos will need, with mu from Weyl's law.
+    """Return how many products Lanczos will need, with mu from Weyl's law.
 
     In our runs it needed ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
     """
@@ -201,22 +215,14 @@ def products(size: Size) -> float:
     return 2 * (60 + 47 / distance**0.5)
 
 
-def slow(chosen: Plan, size: Size, limit: float, asked: bool) -> Finding:
-    """Return the warning about a choice that takes much longer than with more memory."""
-    recomputed = chosen.storage == "recomputed"
+def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> Finding:
+    """Return the warning about a choice that takes much longer than with more memory, of which ``enough`` are bytes."""
     reason = "the kernel is recomputed for every product" if recomputed else "a slower eigensolver is used"
     whose = option("memory_limit") if asked else "half of the free memory"
-    text = (
-        f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread)"
-    )
-    return warning("memory.slow", text, less_memory(rounded(enough_bytes(size))))
-
-
-def less_memory(enough: int | None) -> str:
-    """Return what to do about a lack of memory, of which ``enough`` bytes would not be one."""
-    more = "" if enough is None else f"{option('memory_limit', enough)} would avoid it; "
-    return f"{more}{option('dtype', 'mixed')} or a smaller {option('bandwidth')} need less"
+    text = f"{whose} is {limit / 1e9:.2f} GB, so {reason}: much longer than with enough memory"
+    more = "" if enough is None else f"{option('memory_limit', rounded(enough))} would avoid it; "
+    advice = f"{more}{option('dtype', 'mixed')} or a smaller {option('bandwidth')} need less"
+    return warning("memory.slow", text, advice)
 
 
 def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exception:
@@ -231,14 +237,6 @@ def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exceptio
 
 
 def rounded(size: float) -> int:
-    """A number of bytes, rounded up to three digits or so."""
+    """Return a number of bytes, rounded up to three digits or so."""
     step = 10 ** max(3, len(str(int(size))) - 3)
     return -(-int(size) // step) * step
-
-
-def shown_time(seconds: float) -> str:
-    """A rough time in words."""
-    for unit, name in ((3600.0, "hours"), (60.0, "minutes")):
-        if seconds > 1.5 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} seconds"

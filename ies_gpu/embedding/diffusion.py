@@ -18,9 +18,9 @@ from ..findings import Finding, option, refusal, tell, warning
 from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
-from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
+from .eigensolvers.eigenpairs import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
 from .laplacian import Laplacian, check_laplacian, with_weights
-from .rows import Rows
+from .order import Rows
 from .scale_and_sign import signs
 
 WORTHLESS = 0.1  # sine of the angle of the first eigenvector from which on nothing is returned
@@ -101,8 +101,8 @@ def diffusion_map(
 
     Parameters
     ----------
-    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
-        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`, or a sparse
+    laplacian : Laplacian
+        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`; or a sparse
         ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
     n_components : int, default=20
         How many eigenvectors to compute.
@@ -147,25 +147,44 @@ def diffusion_map(
     """
     check_choice("solver", solver, SOLVERS)
     laplacian = check_laplacian(laplacian)
-    if laplacian.weights is None:
+    if laplacian.operator_weights is None:
         laplacian = with_weights(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
-    tol = check_number("tol", tol, high=1.0)
-    seed = check_seed(random_state)
-    backend, operator, given = backend_of(laplacian.operator_weights), None, laplacian
+    tol, seed = check_number("tol", tol, high=1.0), check_seed(random_state)
+    pairs, root = leading_pairs(laplacian, m + 1, tol=tol, seed=seed, solver=solver)
+    backend, accuracy = backend_of(root), pairs.accuracy
+    check_pairs(pairs.values, accuracy, tol, backend.device, tell)
+    phi = pairs.vectors[:, 1:] / root[:, None]
+    phi /= column_norms(phi)
+    phi *= signs(phi, weights=laplacian.operator_weights)
+    residuals, gaps, angles = (backend.asarray(getattr(accuracy, name)[1:]) for name in ("residuals", "gaps", "angles"))
+    phi, info = backend.xp.ascontiguousarray(phi), pairs.info | {"random_state": seed}
+    return Embedding(phi, 1.0 - pairs.values[1:], residuals, gaps, angles, info, laplacian.rows)
+
+
+def leading_pairs(
+    laplacian: Laplacian, count: int, *, tol: float, seed: int, solver: str = "auto"
+) -> tuple[Eigenpairs, Array]:
+    """Return the leading eigenpairs of ``S = Wt^1/2 P Wt^-1/2``, and the roots of the weights."""
+    backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
-        operator = SymmetricTransition(laplacian, backend)
-        if solver == "multilevel" or (solver == "auto" and wants_order(operator.transition, m + 1)):
-            laplacian, operator = laplacian.arranged, None
+        sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))
+    laplacian = laplacian.arranged if sorted_rows else laplacian
     rows = laplacian.rows
-    start = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers])
     fits = laplacian.facts.get("storage", {}).get("multilevel_fits", True)
-    ordered = rows.edges if fits else False
-    found = eigenmap(laplacian, m, start, tol, ordered=ordered, solver=solver, progress=report, operator=operator)
-    if laplacian is not given:
-        found = replace(found, vectors=backend.xp.ascontiguousarray(rows.to_user(found.vectors)))
-    return replace(found, rows=given.rows, info=found.info | {"random_state": seed})
+    with backend.active():
+        operator = SymmetricTransition(laplacian, backend)
+        start = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers])
+        ordered = rows.edges if fits else False
+        pairs = leading_eigenpairs(
+            operator, count, start=start, tol=tol, ordered=ordered, solver=solver, progress=report
+        )
+    if not sorted_rows:
+        return pairs, operator.root
+    return replace(pairs, vectors=backend.xp.ascontiguousarray(rows.to_user(pairs.vectors))), rows.to_user(
+        operator.root
+    )
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
@@ -182,69 +201,26 @@ def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn:
     if worst > tol:
         if accuracy.angles[1] > WORTHLESS:
             text = (
-                f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-                f"eigenvalue of {first:.1e}"
+                f"the eigenvectors did not converge: a residual is {worst:.1e} beside a first eigenvalue of {first:.1e}"
             )
-            advice = f"raise {option('bandwidth')} or add neighbours, so that the graph is better connected, or ask "
-            raise refusal("eigenvectors.not_converged", text, f"{advice}for fewer components", NotConvergedError)
+            advice = f"raise {option('bandwidth')} or add neighbours, or ask for fewer components"
+            raise refusal("eigenvectors.not_converged", text, advice, NotConvergedError)
         text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}"
         advice = "treat close eigenvalues with care or use fewer components"
         warn(warning("eigenvectors.residual", text, advice))
     mixed = mixed_columns(np.asarray(backend_of(values).to_host(values)), accuracy)
     if mixed.size:
-        warn(describe_mixture(mixed, accuracy))
-
-
-def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> Finding:
-    """Return the warning that names eigenvectors which may be mixed, and says why."""
-    names = ", ".join(f"phi{k}" for k in mixed)
-    largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
-    if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
-        why = "rounding cannot tell so close eigenvalues apart"
-        advice = f"raise {option('bandwidth')}, or store the kernel in float64"
-    else:
+        largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
         why = f"residuals are as large as {accuracy.residuals[mixed].max():.1g}"
         advice = f"lower {option('tol')}, or change {option('n_components')}"
-    text = (
-        f"{names} may be mixed with each other or with the next eigenvector (sine of the angle up to {largest:.2g}, "
-        f"gap {gap:.1g}): {why}"
-    )
-    return warning("eigenvectors.mixed", text, advice)
+        if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
+            why = "rounding cannot tell so close eigenvalues apart"
+            advice = f"raise {option('bandwidth')}, or store the kernel in float64"
+        text = f"{', '.join(f'phi{k}' for k in mixed)} may be mixed with each other or with the next eigenvector "
+        text += f"(sine of the angle up to {largest:.2g}, gap {gap:.1g}): {why}"
+        warn(warning("eigenvectors.mixed", text, advice))
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
     """The seeded start vector (n,), in the user's order of points."""
     return np.random.default_rng(random_state).normal(size=n)
-
-
-def eigenmap(
-    laplacian: Laplacian,
-    m: int,
-    start: Array,
-    tol: float,
-    *,
-    ordered: bool | np.ndarray = False,
-    solver: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
-    operator: SymmetricTransition | None = None,
-) -> Embedding:
-    """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
-
-    An ``operator`` of this Laplacian brings along what is known of its factor.
-    """
-    backend = backend_of(start)
-    xp = backend.xp
-    with backend.active():
-        operator = operator or SymmetricTransition(laplacian, backend)
-        pairs = leading_eigenpairs(
-            operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
-        )
-    accuracy = pairs.accuracy
-    check_pairs(pairs.values, accuracy, tol, backend.device, tell)
-    phi = pairs.vectors[:, 1:] / operator.root[:, None]
-    phi /= column_norms(phi)
-    phi *= signs(phi, weights=laplacian.operator_weights)
-    residuals, gaps, angles = (
-        backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
-    )
-    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], residuals, gaps, angles, pairs.info)

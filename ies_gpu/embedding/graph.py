@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..backend.array import Array
 from ..backend.base import index_type
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
+from ..backend.steps import Report
 from ..findings import option, refusal
 from ..options import answers
 from ..validation import (
@@ -75,14 +75,9 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
 
 
 def ordered_radius_graph(
-    X: Array,
-    radius: float,
-    *,
-    diagonal: bool = False,
-    storage: str = "float64",
-    progress: Callable[[int, int], None] | None = None,
+    X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64", progress: Report | None = None
 ) -> Array:
-    """The radius graph of points in spatial order, ``diagonal`` with the zero distance of each point to itself.
+    """Return the radius graph of points in spatial order, ``diagonal`` with the zero distance of each to itself.
 
     Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
     the pairs are the same; they are found by products in float32 and measured in float64, and the distances rounded.
@@ -121,7 +116,7 @@ def ordered_radius_graph(
 
 
 def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
-    """Points and radius divided by a power of two near the radius, and that power.
+    """Return points and radius divided by a power of two near the radius, and that power.
 
     Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
     file stays as it is unless its numbers are that large or small: a copy of it may not fit into memory.
@@ -151,38 +146,34 @@ class Cells:
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
 
     @cached_property
-    def low(self) -> np.ndarray:
-        """The lower corners, on the host."""
-        return self.backend.to_host(self.boxes[0])
-
-    @cached_property
-    def high(self) -> np.ndarray:
-        """The upper ones."""
-        return self.backend.to_host(self.boxes[1])
+    def corners(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper corners, on the host."""
+        return self.backend.to_host(self.boxes[0]), self.backend.to_host(self.boxes[1])
 
     def projected(self, Z: Array) -> Array:
-        """Points in the coordinates of the boxes."""
+        """Return points in the coordinates of the boxes."""
         return Z if self.axes is None else Z @ self.axes
 
     def near(self, first: int, last: int) -> np.ndarray:
-        """Which cells the box around rows ``first`` to ``last`` does not prove to be further away than the radius."""
-        a, b = np.searchsorted(self.starts, (first, last))
-        return self.near_box(self.low[a:b].min(axis=0), self.high[a:b].max(axis=0))
+        """Return the cells that the box around rows ``first`` to ``last`` does not prove to be beyond the radius."""
+        (a, b), (low, high) = np.searchsorted(self.starts, (first, last)), self.corners
+        return self.near_box(low[a:b].min(axis=0), high[a:b].max(axis=0))
 
     @cached_property
     def runs(self) -> tuple[int, np.ndarray, np.ndarray]:
         """How many cells make up a run, about as many as there are runs, and the boxes around each, on the host."""
         length = 1 << (n_levels(self.count, 1) + 1) // 2
-        first = np.arange(0, self.count, length)
-        return length, np.minimum.reduceat(self.low, first, axis=0), np.maximum.reduceat(self.high, first, axis=0)
+        first, (low, high) = np.arange(0, self.count, length), self.corners
+        return length, np.minimum.reduceat(low, first, axis=0), np.maximum.reduceat(high, first, axis=0)
 
     def near_box(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The same for any box, given by its corners on the host; only cells of runs that are near are looked at."""
+        """Return the cells near a box, given by its corners on the host; only those of near runs are looked at."""
         length, run_low, run_high = self.runs
         runs = np.flatnonzero(self._within(run_low, run_high, low, high))
         cells = (runs[:, None] * length + np.arange(length)).ravel()
         cells = cells[: np.searchsorted(cells, self.count)]
-        return cells[self._within(self.low[cells], self.high[cells], low, high)]
+        lows, highs = self.corners
+        return cells[self._within(lows[cells], highs[cells], low, high)]
 
     def _within(self, lows: np.ndarray, highs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Which of the boxes reach within the radius of another."""
@@ -190,7 +181,7 @@ class Cells:
         return (gap * gap).sum(axis=1) <= self.limit
 
     def columns_of(self, near: np.ndarray) -> list[Any]:
-        """The points of given cells, rising, in pieces that keep a tile small."""
+        """Return the points of given cells, rising, in pieces that keep a tile small."""
         xp = self.backend.xp
         sizes = np.diff(self.starts)[near]
         total = int(sizes.sum())
@@ -201,7 +192,7 @@ class Cells:
 
 
 def joined(parts: list[Any], xp: Any) -> Array:
-    """Tiles side by side as one block: counts, and indices and values row by row."""
+    """Return tiles side by side as one block: counts, and indices and values row by row."""
     if len(parts) == 1:
         return parts[0]
     total = sum(counts for counts, _, _ in parts)
@@ -251,14 +242,14 @@ class GrowingGraph:
 
 
 def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
-    """A square CSR from its parts, known to be sorted."""
+    """Return a square CSR from its parts, known to be sorted."""
     matrix = backend.csr(data, indices, indptr, (len(indptr) - 1,) * 2)
     matrix.has_sorted_indices = True
     return matrix
 
 
 def permuted(matrix: Array, order: Array) -> Array:
-    """A symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
+    """Return a symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
     indptr, slots = row_slots(matrix.indptr, order)
     columns = inverse_order(order).astype(matrix.indices.dtype)[matrix.indices[slots]]
@@ -309,7 +300,7 @@ def knn_graph(X: Array, *, n_neighbors: int) -> Array:
 
 
 def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
-    """That graph from the distances and numbers (n, k) of each point's nearest others."""
+    """Return the graph of nearest neighbours from the distances and numbers (n, k) of each point's nearest others."""
     backend, (n, k) = backend_of(distances), distances.shape
     xp = backend.xp
     rows = xp.repeat(xp.arange(n, dtype=xp.int64), k)
@@ -320,12 +311,10 @@ def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
 
 
 def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph") -> tuple[Array, bool]:
-    """A user's matrix of distances as our CSR, and whether it had pairs on one side only.
+    """Return a user's matrix of distances as our CSR, and whether it had pairs on one side only, which are completed.
 
-    The CSR is symmetric and sorted, without a diagonal, and has nothing beyond ``radius``. A stored zero of a sparse
-    matrix is the distance of two equal points, as is a zero off the diagonal of a dense one; an infinite distance in a
-    dense matrix means "no neighbours". A pair that is stored twice is refused. A pair that a sparse matrix stores on
-    one side only, as in a graph of nearest neighbours, gets its distance on the other too.
+    The CSR is symmetric and sorted, without a diagonal, and has nothing beyond ``radius``. A zero, stored or off the
+    diagonal of a dense matrix, is the distance of two equal points; infinity in a dense one means "no neighbours".
     """
     backend = backend_of(graph)
     xp, one_way = backend.xp, False
@@ -341,10 +330,9 @@ def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph
         raw = check_array(name, graph)
         absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
         dense = check_real_array(name, xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2, pairs=True)
-        if dense.shape[0] != dense.shape[1]:
-            raise refusal(f"{name}.shape", f"{name} must be square, got shape {dense.shape}")
-        if len(dense) < 2:
-            raise refusal(f"{name}.shape", f"{name} must be for at least 2 points, got shape {dense.shape}")
+        if len(dense) != dense.shape[1] or len(dense) < 2:
+            text = f"{name} must be square, and for at least 2 points, got shape {dense.shape}"
+            raise refusal(f"{name}.shape", text)
         refuse_affinities(dense.diagonal(), dense, len(dense), name)  # which may have zeros in their gaps, too
         zero = ~absent & (dense == 0)
         share = int(zero.sum() - zero.diagonal().sum()) / (dense.size - len(dense))
@@ -361,7 +349,7 @@ def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph
 
 
 def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
-    """A CSR of distances with every pair on both sides, and whether it was not; those on both sides must agree."""
+    """Return a CSR of distances with every pair on both sides, and whether it was not; the two must agree."""
     backend = backend_of(matrix.data)
     pattern = backend.csr(backend.xp.ones(matrix.nnz), matrix.indices, matrix.indptr, matrix.shape)
     pattern = backend.uniform(pattern)
@@ -378,10 +366,9 @@ def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
 
 
 def both_ways(matrix: Array) -> tuple[Array, float]:
-    """A CSR with every pair on both sides, and the largest difference between the two entries of a pair.
+    """Return a CSR with every pair on both sides, and the largest difference between the two entries of a pair.
 
-    Who is among my nearest need not have me among theirs. A stored zero is the distance between copies of a point, so
-    it stays, unlike in SciPy's ``maximum``. Of two distances of one pair the larger counts.
+    Stored zeros stay, unlike in SciPy's ``maximum``; of two distances of one pair the larger counts.
     """
     backend, n = backend_of(matrix.data), matrix.shape[0]
     xp = backend.xp
@@ -396,16 +383,13 @@ def both_ways(matrix: Array) -> tuple[Array, float]:
 
 
 def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:
-    """An error where no distance is larger than that of each point to itself: then affinities came as distances."""
+    """Raise if no distance is larger than that of each point to itself: then affinities came as distances."""
     if len(own) == n < every.size and 0 < float(own.min()) >= (1 - 1e-9) * float(every.max()):
         way = f"use {option('metric', 'precomputed_affinity')}" if name == "X" else "pass it as kernel"
-        text = (
-            f"{name} has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have, but "
-            "distances do not"
-        )
+        text = f"{name} has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have"
         raise refusal(f"{name}.affinities", text, way)
 
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
-    """A CSR from its entries in the order of rows."""
+    """Return a CSR from its entries in the order of rows."""
     return csr(backend, data, columns, starts_of(backend.xp.bincount(rows, minlength=n)))

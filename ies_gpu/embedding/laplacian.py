@@ -24,9 +24,9 @@ from ..validation import (
     check_square_sparse,
 )
 from .graph import check_sides, csr, permuted
-from .order import inverse_order, matrix_order
-from .rows import Rows
-from .transition import Kernel, SparseKernel, SparseTransition, Transition
+from .order import Rows, inverse_order, matrix_order
+from .tiles import Kernel, Transition
+from .transition import SparseKernel, SparseTransition
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
@@ -64,13 +64,8 @@ class Laplacian:
     ) -> None:
         self.stored, self.operator_weights, self.bandwidth = transition, weights, bandwidth
         self.rows = Rows.every(transition.shape[0]) if rows is None else rows
+        self.shape = getattr(transition, "shape", (len(self.rows.order),) * 2)
         self.facts = facts or {}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The number of rows and columns."""
-        n = len(self.rows.order)
-        return getattr(self.stored, "shape", (n, n))
 
     @property
     def anchor(self) -> Array:
@@ -184,11 +179,11 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """
     bandwidth = check_length("bandwidth", bandwidth)
     matrix, _ = check_sides(graph)
-    return with_unit_diagonal(gaussian_of_distances(backend_of(matrix.data).copied(matrix), bandwidth))
+    return with_diagonal(gaussian_of_distances(backend_of(matrix.data).copied(matrix), bandwidth))
 
 
 def gaussian_of_distances(graph: Array, bandwidth: float) -> Array:
-    """The same on the graph's own storage, without touching its pattern."""
+    """Return the Gaussian kernel on the storage of a graph, without touching its pattern."""
     backend = backend_of(graph.data)
     for block in backend.blocks(graph.nnz, 24, "kernel"):
         with block as part:
@@ -197,8 +192,8 @@ def gaussian_of_distances(graph: Array, bandwidth: float) -> Array:
     return graph
 
 
-def with_unit_diagonal(matrix: Array) -> Array:
-    """A CSR without a diagonal, with ones inserted there and the indices still sorted."""
+def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
+    """Return a CSR without a diagonal with one inserted, the indices still sorted."""
     backend = backend_of(matrix.data)
     xp = backend.xp
     n = matrix.shape[0]
@@ -211,7 +206,7 @@ def with_unit_diagonal(matrix: Array) -> Array:
     indices = xp.empty(matrix.nnz + n, dtype=backend.column_type(matrix.nnz + n))
     data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
     indices[place], data[place] = matrix.indices, matrix.data
-    indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
+    indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), diagonal
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1))
 
 
@@ -254,21 +249,19 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
 
 
 def check_alpha(alpha: Any) -> float:
-    """The exponent of the density, between 0 and 1."""
+    """Return the exponent of the density, between 0 and 1."""
     return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
 
 
 def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
-    """The Laplacian on the kernel's own storage."""
+    """Return the Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > SMALLEST).all()):
         rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= SMALLEST))
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         if bool((w > 0).all()):
-            text = f"kernel has {one} with a sum as small as {float(w.min()):.0e} ({first_few(rows)}), whose "
-            raise refusal(
-                "kernel.tiny", f"{text}reciprocal no float can hold", "multiply kernel by a constant, or drop them"
-            )
+            text = f"kernel has {one} with a sum so small that no float holds its reciprocal ({first_few(rows)})"
+            raise refusal("kernel.tiny", text, "multiply kernel by a constant, or drop them")
         text = f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours"
         raise refusal("kernel.empty_rows", text, f"drop them, or raise {option('bandwidth')}")
     w = w**alpha
@@ -278,7 +271,7 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
 
 @at_home
 def check_laplacian(laplacian: Any) -> Laplacian:
-    """A ``Laplacian`` whose parts fit together, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
+    """Return a ``Laplacian`` whose parts fit together, or a sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
     if isinstance(laplacian, Laplacian):
         return _check_parts(laplacian)
     matrix = check_square_sparse("laplacian", laplacian)
@@ -296,7 +289,7 @@ def check_laplacian(laplacian: Any) -> Laplacian:
 
 
 def with_weights(laplacian: Laplacian) -> Laplacian:
-    """The same with the weights of a P that came without: those with ``w_i P_ij = w_j P_ji``, which a walk finds.
+    """Return a Laplacian that came without weights with those for which ``w_i P_ij = w_j P_ji``.
 
     Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
     """
@@ -316,15 +309,14 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
             logs, parents = logs + logs[parents], parents[parents]
         weights = np.exp(logs - logs.max())
         flow = scipy.sparse.diags_array(weights) @ P
-        apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
-        if (weights > 0).all() and (apart <= 1e-6 * weights).all():
+        if (weights > 0).all() and (abs(flow - flow.T).max(axis=1).toarray().ravel() <= 1e-6 * weights).all():
             return with_transition(laplacian, laplacian.operator, weights=backend.asarray(weights))
-    text = "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
-    raise refusal("laplacian.walk", f"{text}symmetric kernel is", "pass the kernel to graph_laplacian instead")
+    text = "laplacian must be I - P of a reversible walk, as that of a symmetric kernel is"
+    raise refusal("laplacian.walk", text, "pass the kernel to graph_laplacian instead")
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:
-    """The same ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
+    """Return a ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
     P, weights, bandwidth = laplacian.stored, laplacian.operator_weights, laplacian.bandwidth
     if bandwidth is not None:
         check_length("laplacian.bandwidth", bandwidth)
@@ -344,7 +336,7 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
 
 
 def _least_off_diagonal(P: Array) -> float:
-    """The smallest entry of a CSR off its diagonal; 0 where it is negative by rounding only, or not at all."""
+    """Return the smallest entry of a CSR off its diagonal; 0 where it is negative by rounding only, or not at all."""
     if P.nnz == 0 or bool(P.data.min() >= 0):
         return 0.0
     off = backend_of(P.data).xp.where(P.indices == entry_rows(P), 0.0, P.data)

@@ -7,7 +7,7 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import entry_rows
 from ..findings import option, refusal
 from .graph import graph_of_nearest
-from .laplacian import Laplacian, with_unit_diagonal
+from .laplacian import Laplacian, with_diagonal
 from .transition import SparseKernel
 
 NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
@@ -17,12 +17,12 @@ NEAREST = 4  # one in this many neighbours, the nearest ones, tell the density
 
 
 def default_neighbors(n: int) -> int:
-    """How many neighbours a point of n gets."""
+    """Return how many neighbours a point of n gets."""
     return min(n - 1, max(NEIGHBORS[0], min(NEIGHBORS[1], round(SHARE * n))))
 
 
 def local_scales(distances: Array) -> tuple[Array, float]:
-    """The scale rho of each point, 1 at least, and the bandwidth eps where rho is 1.
+    """Return the scale rho of each point, 1 at least, and the bandwidth eps where rho is 1.
 
     ``distances`` (n, k) are those to the nearest neighbours, rising. rho is the root of the mean square of the first
     quarter, and so ``q^(-1/d)`` for a density q in d dimensions: each point has about as many neighbours within its
@@ -46,7 +46,7 @@ class LocalKernel(SparseKernel):
 
 
 def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
-    """The kernel of points whose bandwidth follows their density."""
+    """Return the kernel of points whose bandwidth follows their density."""
     backend = backend_of(X)
     xp = backend.xp
     with backend.active():
@@ -63,7 +63,7 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
 
 
 def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
-    """The Laplacian of a local kernel in d dimensions, on the kernel's own storage.
+    """Return the Laplacian of a local kernel in d dimensions, on the kernel's own storage.
 
     ``rho = q^b`` with b = -1/d for a density q. With ``q_i = sum_j K_ij / rho_i^d`` and ``K~ = K / (q_i q_j)^a``, the
     rows of ``P`` being those of ``K~`` divided by their sums, ``4 (P - I) / (eps rho)^2`` tends to
@@ -87,15 +87,8 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     return Laplacian(with_diagonal(K, 1 - 1 / (rho * rho)), weights, kernel.eps)
 
 
-def with_diagonal(matrix: Array, diagonal: Array) -> Array:
-    """A CSR without a diagonal, with one inserted."""
-    full = with_unit_diagonal(matrix)
-    full.data[full.indices == entry_rows(full)] = diagonal
-    return full
-
-
 def local_bandwidths(laplacian: Laplacian) -> Array:
-    """The bandwidth at every point, from the diagonal ``1 - 1 / rho^2``."""
+    """Return the bandwidth at every point, from the diagonal ``1 - 1 / rho^2``."""
     matrix = laplacian.operator.matrix
     backend = backend_of(matrix.data)
     return laplacian.bandwidth / backend.xp.sqrt(1 - backend.uniform(matrix).diagonal())

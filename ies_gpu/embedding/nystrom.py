@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.spatial import KDTree
 from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_ends, column_means, starts_of
+from ..backend.steps import Report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
@@ -24,7 +24,6 @@ ISOLATED = ("nan", "nearest")
 FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud
 TINY = 1e-12  # instead of a division by zero
 FAR = 27.0  # bandwidths, beyond which weights are 0
-Report = Callable[[int, int], None]
 
 
 class KernelRule(NamedTuple):
@@ -93,7 +92,7 @@ def nystrom_extension(
 
 
 def kernel_degrees(X: Array, rule: KernelRule) -> Array:
-    """The sum of the kernel over the points within the radius of each: ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)``."""
+    """Return the sums ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` of the kernel over the points within the radius."""
     X = in_metric(X, rule.metric)
     backend = backend_of(X)
     with backend.active():
@@ -101,13 +100,13 @@ def kernel_degrees(X: Array, rule: KernelRule) -> Array:
 
 
 def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
-    """Bandwidth and radius, the latter three times the former unless given."""
+    """Return bandwidth and radius, the latter three times the former unless given."""
     bandwidth = check_length("bandwidth", bandwidth)
     return bandwidth, 3 * bandwidth if radius is None else check_length("radius", radius)
 
 
 def moved_points(X_new: Array, X: Array) -> Array:
-    """New points (n_new, D) on the device of the training points, with as many columns."""
+    """Return new points (n_new, D) on the device of the training points, with as many columns."""
     new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
     if new.shape[1] != X.shape[1]:
         text = f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}"
@@ -125,7 +124,7 @@ def extended(
     isolated: str,
     progress: Report | None = None,
 ) -> Array:
-    """The extension of checked arrays, all on one device."""
+    """Return the extension of checked arrays, all on one device."""
     new, X = in_metric(new, rule.metric), in_metric(X, rule.metric)
     backend = backend_of(X)
     xp = backend.xp
@@ -133,9 +132,7 @@ def extended(
     faint = np.flatnonzero(np.abs(mu) < FAINT)
     if len(faint):
         shown = first_few(f"phi{k + 1}" for k in faint)
-        text = (
-            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise there"
-        )
+        text = f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get noise there"
         tell(warning("new_points.faint", text, f"lower {option('n_components')} or {option('bandwidth')}"))
         mu[np.abs(mu) < TINY] = TINY
     if new.shape[0] == 0:
@@ -148,10 +145,9 @@ def extended(
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
     if len(lonely):
         got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
-        none = "affinity to any training point" if rule.metric == AFFINITY else "training point near enough to weigh"
-        if rule.radius is not None:
-            none = f"training point within {option('radius', float(rule.radius))}"
-        text = f"{len(lonely):,} of {new.shape[0]:,} new points have no {none} and get {got} (rows {first_few(lonely)})"
+        near = "near enough to weigh" if rule.radius is None else f"within {option('radius', float(rule.radius))}"
+        text = f"{len(lonely):,} of {new.shape[0]:,} new points have no training point {near} and get {got}"
+        text += f" (rows {first_few(lonely)})"
         tell(warning("new_points.isolated", text))
         if isolated == "nearest" and rule.metric != AFFINITY:  # where nothing is near, nothing is nearest
             where = backend.asarray(lonely)
@@ -161,10 +157,7 @@ def extended(
 
 
 def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
-    """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
-
-    Without ``self_loops`` one training point that equals the new one does not count.
-    """
+    """Return ``sum_j k(x, x_j) V_j`` for each new point, in one blocked pass over the pairs within the radius."""
     backend = backend_of(V)
     xp = backend.xp
     if rule.metric in GIVEN:
@@ -201,7 +194,7 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
 
 
 def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
-    """How far apart neighbours may be; with ``n_neighbors`` also how far those of each new and training point are."""
+    """Return how far neighbours may be; with ``n_neighbors`` also how far those of each new and training point are."""
     assert rule.bandwidth is not None
     if rule.n_neighbors is None:
         assert rule.radius is not None
@@ -218,7 +211,7 @@ def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
 
 
 def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
-    """The same for rows of distances or of the kernel, dense or sparse, that have a column per training point."""
+    """Return the sums from rows of distances or of the kernel, dense or sparse, with a column per training point."""
     backend = backend_of(V)
     xp = backend.xp
     if backend.sparse.issparse(new):
@@ -242,7 +235,7 @@ def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None =
 
 
 def given_weights(entries: Array, rule: KernelRule) -> Array:
-    """The kernel of given distances, or the kernel as it is given."""
+    """Return the kernel of given distances, or the kernel as it is given."""
     if rule.metric == AFFINITY:
         return entries
     xp, ratio = backend_of(entries).xp, entries / rule.bandwidth
@@ -251,7 +244,7 @@ def given_weights(entries: Array, rule: KernelRule) -> Array:
 
 
 def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Array:
-    """Marks the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
+    """Mark the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
     xp = backend_of(distance).xp
     equal = distance == 0
     running = starts_of(equal)
@@ -262,7 +255,7 @@ def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Arr
 
 
 def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) -> tuple[Array, Array, Array]:
-    """The new points in or near the box of all training points: row numbers, points and projections, in spatial order.
+    """Return new points in or near the box of all training points: row numbers, points, projections, ordered in space.
 
     Those far outside have no neighbour, and their size would spoil the distances of the others.
     """
@@ -280,7 +273,7 @@ def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) 
 
 
 def nearest_rows(points: Array, X: Array, backend: Backend, metric: str = "euclidean") -> Array:
-    """The number (r,) of the training point nearest to each of some points, in blocks; -1 where none is known."""
+    """Return the number (r,) of the training point nearest to each of some points; -1 where none is known."""
     xp = backend.xp
     if metric in GIVEN:
         if not backend.sparse.issparse(points):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,45 @@ WIDE = 1024
 MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the part of the extent they may leave out
 
 
+class Rows(NamedTuple):
+    """Which rows of the input a Laplacian is of, and their order on the device.
+
+    Of ``n_input`` rows those in ``used``, rising, are used; ``order`` has the number in ``used`` of the row at each
+    place. ``edges`` is True for the order in space, has the edges of groups if the order was found from a matrix, and
+    is False for the order of the input.
+    """
+
+    n_input: int
+    used: np.ndarray
+    order: np.ndarray
+    edges: bool | np.ndarray = False
+
+    @classmethod
+    def every(cls, n: int) -> Rows:
+        """Return all n rows of the input, as they stand there."""
+        return cls(n, np.arange(n), np.arange(n))
+
+    @property
+    def stand_as_given(self) -> bool:
+        """Whether the device has the order of the input."""
+        return self.edges is False
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The row of the input at each place on the device."""
+        return self.used[self.order]
+
+    def to_user(self, array: Array) -> Array:
+        """Return an array of one row per point in the order of the input; the same array if it stands so."""
+        return array if self.stand_as_given else array[backend_of(array).asarray(np.argsort(self.order))]
+
+    def to_device(self, array: Array) -> Array:
+        """Return an array of one row per point that is used, given in the order of the input, in that of the device."""
+        return array if self.stand_as_given else array[backend_of(array).asarray(self.order)]
+
+
 def n_levels(n: int, leaf: int) -> int:
-    """How many cuts leave at most ``leaf`` points in a cell."""
+    """Return how many cuts leave at most ``leaf`` points in a cell."""
     levels = 0
     while -(-n >> levels) > leaf:  # the largest cell holds ceil(n / 2**levels) points
         levels += 1
@@ -36,27 +74,24 @@ def n_levels(n: int, leaf: int) -> int:
 
 
 def cell_starts(n: int, levels: int) -> np.ndarray:
-    """Where the ``2**levels`` cells begin, and n at the end."""
+    """Return where the ``2**levels`` cells begin, and n at the end."""
     return (n * np.arange((1 << levels) + 1, dtype=np.int64)) >> levels
 
 
 def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
-    """Where cells of at most ``2**cuts`` rows begin, and n at the end.
-
-    ``ordered`` is True for rows in KD order, and else what :func:`matrix_order` says of the edges between rows.
-    """
+    """Return where cells of at most ``2**cuts`` rows begin, and n at the end; ``ordered`` is as ``Rows.edges``."""
     if isinstance(ordered, np.ndarray):
         return np.flatnonzero(ordered >= min(cuts, int(ordered[:-1].max())))
     return cell_starts(n, max(0, n_levels(n, LEAF) + 3 - cuts))
 
 
 def host_of(backend: Backend) -> Backend:
-    """The backend of the host beside a device."""
+    """Return the backend of the host beside a device."""
     return backend if backend.device == "cpu" else get_backend("cpu")
 
 
 def matrix_order(matrix: Array) -> tuple[np.ndarray, np.ndarray]:
-    """An order of the rows of a symmetric matrix of affinities, none of them negative, found on the host.
+    """Return an order of the rows of a symmetric matrix of affinities, none of them negative, found on the host.
 
     Each row is matched with the one that it is tied to most, pairs are added up and matched in turn, small groups
     first; what ties two groups is measured per pair of rows in them. Returned are the old row at each new place (n,),
@@ -91,20 +126,15 @@ def matrix_order(matrix: Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def principal_axes(X: Array) -> Array:
-    """Orthonormal directions (D, k) along which the points extend most; the identity when there are few columns.
+    """Return orthonormal directions (D, k) along which points of many columns extend most.
 
     Projection onto them never lengthens a distance, so what it proves about distances from below holds for X.
     """
-    xp = backend_of(X).xp
-    n, D = X.shape
-    if D <= MAX_AXES:
-        return xp.eye(D, dtype=X.dtype)
-    sample = X[:: max(1, n // 10_000)]
-    return leading_axes(sample, MAX_AXES)
+    return leading_axes(X[:: max(1, len(X) // 10_000)], MAX_AXES)
 
 
 def leading_axes(X: Array, count: int) -> Array:
-    """Up to ``count`` orthonormal directions (D, k) along which the points extend most, the longest first."""
+    """Return up to ``count`` orthonormal directions (D, k) along which points extend most, the longest first."""
     xp = backend_of(X).xp
     n, D = X.shape
     if D <= WIDE:
@@ -117,7 +147,7 @@ def leading_axes(X: Array, count: int) -> Array:
 
 
 def essential_columns(X: Array) -> Array:
-    """Points turned onto their principal axes, without those along which they hardly extend: as far apart as in X.
+    """Return points turned onto their principal axes, without those along which they hardly extend.
 
     Of many columns only, and where at most half of them are left; X itself otherwise. Points move by about ``LOST`` of
     their distance from the mean, and none by more than ten times that, so that squared distances change by 1e-10 of it.
@@ -133,16 +163,13 @@ def essential_columns(X: Array) -> Array:
     kept = int((left > LOST**2 * left[0]).sum())
     if 2 * kept > D:
         return X
-    Z, lengths, limit = (
-        (X - centre) @ axes[:, :kept],
-        ((X - centre) ** 2).sum(axis=1),
-        float(squares.sum(axis=1).mean()),
-    )
-    return Z if float((lengths - (Z * Z).sum(axis=1)).max()) <= 100 * LOST**2 * limit else X
+    Z = (X - centre) @ axes[:, :kept]
+    lost = ((X - centre) ** 2).sum(axis=1) - (Z * Z).sum(axis=1)
+    return Z if float(lost.max()) <= 100 * LOST**2 * float(squares.sum(axis=1).mean()) else X
 
 
 def spatial_order(X: Array) -> Array:
-    """Permutation (n,) that puts the points into KD order, with at most ``LEAF`` points in the smallest cells."""
+    """Return the permutation (n,) that puts points into KD order, with at most ``LEAF`` in the smallest cells."""
     backend = backend_of(X)
     Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
     with backend.active():
@@ -157,7 +184,7 @@ def is_mapped(X: Array) -> bool:
 
 
 def in_order(X: Array, order: Array) -> Array:
-    """The points in a new order; those of a mapped file that would fill the memory go into another, temporary one."""
+    """Return points in a new order; those of a mapped file that would fill the memory go into a temporary one."""
     backend = backend_of(X)
     if not is_mapped(X) or X.nbytes <= backend.memory_budget() // 4:
         return X[order]
@@ -170,7 +197,7 @@ def in_order(X: Array, order: Array) -> Array:
 
 
 def inverse_order(order: Array) -> Array:
-    """The permutation that undoes ``order``."""
+    """Return the permutation that undoes ``order``."""
     xp = backend_of(order).xp
     inverse = xp.empty_like(order)
     inverse[order] = xp.arange(len(order), dtype=order.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import refusal, tell, warning
 from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse
-from .diffusion import Embedding, start_vector
+from .diffusion import Embedding, leading_pairs, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
-from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
+from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition
 from .eigensolvers.factorised import ShiftedInverse
-from .eigensolvers.lanczos import krylov
-from .eigensolvers.looks import LANCZOS
+from .eigensolvers.lanczos import is_small, krylov, lanczos
+from .eigensolvers.looks import Factorisation
 from .laplacian import Laplacian
 from .order import host_of
 from .scale_and_sign import signs
@@ -29,7 +28,6 @@ from .transition import SparseKernel
 SYMMETRIC = 1e-8  # of the largest entry: what L may differ from its transpose by
 NULL = 1e-10  # of the sum of absolute values in a row: what is left of ``L v`` where v is the vector of eigenvalue 0
 AIM = 1e-13  # residual of that vector where it is not known beforehand, in units of the largest eigenvalue
-TURNS = 30  # of inverse iteration, at most
 
 
 @answers
@@ -93,52 +91,25 @@ def smallest_eigenpairs(
     xp = backend.xp
     k = check_integer("k", k, low=1, high=n, why=f" for {n} points")
     tol, seed = check_number("tol", tol, high=1.0), check_seed(random_state)
-    start = start_vector(n, seed)
-    guesses = [xp.ones(n), xp.sqrt(xp.maximum(xp.diff(L.indptr) - (L.diagonal() != 0), 1).astype(xp.float64))]
-    if null is not None:
-        guesses = [backend.asarray(check_real_array("null", null, 1))]
-        if len(guesses[0]) != n or not bool((guesses[0] > 0).all()) or not is_null(L, guesses[0]):
-            text = f"null must be {n} positive numbers v with laplacian @ v = 0, as the roots of the degrees are"
-            raise refusal("null.vector", text, "leave it out to have it found")
-    parts, labels = SparseKernel(backend.csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
-    if parts > 1:
-        largest = np.bincount(labels).max()
-        text = f"the graph of laplacian has {parts} parts, the largest with {largest:,} of {n:,} points"
-        advice = "pass each of them by itself; scipy.sparse.csgraph.connected_components finds them"
-        raise refusal("graph.disconnected", text, advice, DisconnectedGraphError)
-    top, lowest, inverse = next((v for v in guesses if is_null(L, v)), None), 0.0, None
-    scale = max(float((abs(L) @ xp.ones(n)).max()), 1e-300)
-    if top is None:
-        top, lowest, inverse = lowest_pair(L, scale, start)
-    if inverse is None:  # a closer bound on the spectrum than that of the plain rows
-        scale = max(float(((abs(L) @ top) / top).max()), 1e-300)
-    edges: bool | np.ndarray = False
-    operator, rows = transition_of(L, top, lowest, scale), np.arange(n)
-    operator.inverse = inverse
-    if solver == "auto" and inverse is not None:
-        solver = "factorised"
-    elif solver in ("auto", "multilevel") and wants_order(operator.transition, k):
-        arranged = Laplacian(operator.transition.matrix, operator.root**2).arranged
-        operator, rows, edges = SymmetricTransition(arranged, backend), arranged.rows.order, arranged.rows.edges
-    pairs = leading_eigenpairs(operator, k, start=backend.asarray(start[rows]), tol=tol, ordered=edges, solver=solver)
-    V = pairs.vectors[backend.asarray(np.argsort(rows))]
-    V *= signs(V)
+    top, lowest = lowest_pair(L, null, seed)
+    scale = max(float(((abs(L) @ top) / top).max()), 1e-300)
+    pairs, _ = leading_pairs(transition_of(L, top, lowest, scale), k, tol=tol, seed=seed, solver=solver)
+    V = pairs.vectors * signs(pairs.vectors)
     LV = L @ V
     values = column_sums(V * LV)
     order = xp.argsort(values)
-    bounds = (backend.asarray(part)[order] for part in (scale * pairs.accuracy.gaps, pairs.accuracy.angles))
-    found = Embedding(V[:, order], values[order], column_norms(LV - V * values)[order], *bounds)
-    exact = to_host(found.eigenvalues)  # in which copies differ by rounding, and so must the gaps
+    exact = to_host(values[order])  # in which copies differ by rounding, and so must the gaps
     groups = groups_of(1 - exact / scale)
     apart = np.where(groups[:, None] == groups, np.inf, abs(exact[:, None] - exact)).min(axis=1)
-    gaps = xp.minimum(found.gaps, backend.asarray(apart))
-    found = replace(found, gaps=gaps, info=pairs.info | {"random_state": seed})
+    gaps = backend.asarray(np.minimum(scale * pairs.accuracy.gaps[to_host(order)], apart))
+    residuals, angles = column_norms(LV - V * values)[order], backend.asarray(pairs.accuracy.angles)[order]
+    found = Embedding(V[:, order], values[order], residuals, gaps, angles, pairs.info | {"random_state": seed})
     check_smallest(found, tol * scale)
     return found
 
 
 def symmetric_laplacian(laplacian: Any) -> Array:
-    """Return a matrix as CSR, symmetric to the last digit and without stored zeros, if it can be a Laplacian."""
+    """Return the Laplacian of a connected graph as CSR, symmetric to the last digit and without stored zeros."""
     L = check_square_sparse("laplacian", laplacian)
     backend = backend_of(L.data)
     L = backend.uniform(L)
@@ -152,6 +123,12 @@ def symmetric_laplacian(laplacian: Any) -> Array:
     L = (0.5 * (L + L.T)).tocsr()
     L.eliminate_zeros()
     L.sort_indices()
+    parts, labels = SparseKernel(backend.csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
+    if parts > 1:
+        largest = np.bincount(labels).max()
+        text = f"the graph of laplacian has {parts} parts, the largest with {largest:,} of {L.shape[0]:,} points"
+        advice = "pass each of them by itself; scipy.sparse.csgraph.connected_components finds them"
+        raise refusal("graph.disconnected", text, advice, DisconnectedGraphError)
     return L
 
 
@@ -160,40 +137,55 @@ def is_null(L: Array, v: Array) -> bool:
     return bool((abs(L @ v) <= NULL * (abs(L) @ v)).all())
 
 
-def transition_of(L: Array, top: Array, lowest: float, scale: float) -> SymmetricTransition:
-    """Return ``S = 1 - (L - lowest) / scale``, by its similar matrix P, of rows that sum to 1 if ``top`` is its top."""
+def transition_of(L: Array, top: Array, lowest: float, scale: float) -> Laplacian:
+    """Return the P, of rows that sum to 1 if ``top`` belongs to ``lowest``, whose S is ``1 - (L - lowest) / scale``."""
     backend, n = backend_of(L.data), L.shape[0]
     P = (backend.sparse.identity(n, format="csr") * (1 + lowest / scale) - L / scale).tocsr()
     P.sort_indices()
     backend.kernels.scaled_entries(P.indptr, P.indices, P.data, 1 / top, top)
-    return SymmetricTransition(Laplacian(backend.csr(P.data, P.indices, P.indptr, P.shape), top * top), backend)
+    return Laplacian(backend.csr(P.data, P.indices, P.indptr, P.shape), top * top)
 
 
-def lowest_pair(L: Array, scale: float, start: np.ndarray) -> tuple[Array, float, ShiftedInverse | None]:
-    """Find the positive vector of the smallest eigenvalue, by Lanczos, or a factorisation where that takes less."""
-    backend, n, inverse = backend_of(L.data), L.shape[0], None
-    operator, host = transition_of(L, backend.xp.ones(n), 0.0, scale), host_of(backend)
-    cost = operator.factor_cost()
-    fits = cost.bytes <= host.memory_budget()
-    product = LANCZOS[0] * L.nnz + LANCZOS[1] * n
-    most = int(np.clip(cost.seconds / product, 50, 20_000)) if fits else 20_000
-    v = krylov(operator, 1, backend.asarray(abs(start)), AIM, max_products=most)[1][:, 0]
-    for turn in range(TURNS + 1):
-        v = v / (backend.xp.linalg.norm(v) * (1.0 if float(v.sum()) > 0 else -1.0))
-        image = L @ v
-        value = float(v @ image)
-        if float(backend.xp.linalg.norm(image - value * v)) <= AIM * scale:
-            break
-        if not fits or turn == TURNS:
-            raise NotConvergedError("the vector of the smallest eigenvalue was not found; pass it as null=")
-        with host.active():
-            inverse = inverse or ShiftedInverse(operator.on_host, to_host(v), host)
-            v = backend.asarray(inverse(to_host(v)))
+def lowest_pair(L: Array, null: Any, seed: int) -> tuple[Array, float]:
+    """Return the positive vector of the smallest eigenvalue, and that: given, guessed, or found."""
+    backend, n = backend_of(L.data), L.shape[0]
+    xp = backend.xp
+    if null is not None:
+        v = backend.asarray(check_real_array("null", null, 1))
+        if len(v) != n or not bool((v > 0).all()) or not is_null(L, v):
+            text = f"null must be {n} positive numbers v with laplacian @ v = 0, as the roots of the degrees are"
+            raise refusal("null.vector", text, "leave it out to have it found")
+        return v, 0.0
+    neighbours = xp.maximum(xp.diff(L.indptr) - (L.diagonal() != 0), 1)
+    for guess in (xp.ones(n), xp.sqrt(neighbours.astype(xp.float64))):
+        if is_null(L, guess):
+            return guess, 0.0
+    scale = max(float((abs(L) @ xp.ones(n)).max()), 1e-300)
+    v = found_vector(L, scale, abs(start_vector(n, seed)))
+    v = v / (xp.linalg.norm(v) * (1.0 if float(v.sum()) > 0 else -1.0))
+    value = float(v @ (L @ v))
+    if float(xp.linalg.norm(L @ v - value * v)) > AIM * scale:
+        raise NotConvergedError("the vector of the smallest eigenvalue was not found; pass it as null=")
     if not bool((v > 0).all()):
         text = "laplacian has no positive eigenvector of its smallest eigenvalue, as that of a connected graph has"
         raise refusal("laplacian.top", text, "pass D - W, I - D^-1/2 W D^-1/2, or one of them plus a diagonal")
-    # beside another lowest eigenvalue than 0 the factor is that of another matrix
-    return (v, value, None) if value > AIM * scale else (v, 0.0, inverse)
+    return v, value if value > AIM * scale else 0.0
+
+
+def found_vector(L: Array, scale: float, start: np.ndarray) -> Array:
+    """Find the vector of the smallest eigenvalue by Lanczos, with the inverse where a factorisation is cheap."""
+    backend, n = backend_of(L.data), L.shape[0]
+    operator = SymmetricTransition(transition_of(L, backend.xp.ones(n), 0.0, scale), backend)
+    if is_small(n, 1) or not Factorisation(operator).is_cheap:
+        return krylov(operator, 1, backend.asarray(start), AIM)[1][:, 0]
+    host = host_of(backend)
+    with host.active():
+        inverse = ShiftedInverse(operator.on_host, np.ones(n), host)
+
+        def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
+            return bool(residuals[0] <= 0.1 * AIM * values[0])
+
+        return backend.asarray(inverse(lanczos(inverse, 1, start, 0.0, sure=1, enough=enough)[1][:, 0]))
 
 
 def check_smallest(found: Embedding, limit: float) -> None:

@@ -2,12 +2,12 @@
 
 A graph of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper
 triangle, next to nothing when recomputed. Points must be in spatial order: tiles that bounding boxes prove empty are
-left out.
+left out. What methods without a docstring do, those of the same names in :mod:`.transition` say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,26 +15,23 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
+from ..backend.steps import Report
+from ..findings import refusal
 from .graph import Cells
 from .order import cell_starts, n_levels
-from .transition import Kernel, Transition
+from .transition import SparseKernel, SparseTransition
 
 TILE = 1024
 
 
-class TiledKernel(Kernel):
+class TiledKernel:
     """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator."""
 
-    approximations = ("kernel entries in float32, as tiles",)
+    has_matrix = False
+    approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
 
     def __init__(
-        self,
-        X: Array,
-        *,
-        bandwidth: float,
-        radius: float,
-        store: bool,
-        progress: Callable[[int, int], None] | None = None,
+        self, X: Array, *, bandwidth: float, radius: float, store: bool, progress: Report | None = None
     ) -> None:
         self.backend = backend_of(X)
         self.shape = (len(X), len(X))
@@ -42,6 +39,7 @@ class TiledKernel(Kernel):
         self.diagonal = 1.0
         self.limit = (radius / bandwidth) ** 2
         self.starts = cell_starts(len(X), n_levels(len(X), TILE))
+        self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
         self.pairs = self._near_pairs(radius / bandwidth)
         self.tiles: dict[tuple[int, int], Any] = {}
         self.nnz = 0
@@ -57,7 +55,7 @@ class TiledKernel(Kernel):
     def _near_pairs(self, reach: float) -> list[tuple[int, int]]:
         cells = Cells(self.points, reach)
         pairs = []
-        for r in range(len(self.starts) - 1):
+        for r in range(self.n_blocks):
             near = cells.near(self.starts[r], self.starts[r + 1])
             blocks = np.unique(np.searchsorted(self.starts, cells.starts[near], side="right") - 1)
             pairs += [(r, int(c)) for c in blocks if c >= r]
@@ -80,26 +78,21 @@ class TiledKernel(Kernel):
             if r == c:
                 self.tiles[r, c] = self._compute(r, c)
 
-    @property
-    def n_blocks(self) -> int:
-        """The number of blocks of rows; a tile has one on each side."""
-        return len(self.starts) - 1
-
     def rows(self, block: int) -> slice:
-        """The rows of a block."""
+        """Return the rows of a block."""
         return slice(int(self.starts[block]), int(self.starts[block + 1]))
 
     def tile(self, r: int, c: int) -> Array:
-        """Rows of block r, columns of block c, r <= c, in float64."""
+        """Return rows of block r, columns of block c, r <= c, in float64."""
         tile = self.tiles.get((r, c))
         return (self._compute(r, c) if tile is None else tile).astype(self.backend.xp.float64)
 
     def neighbours(self, r: int) -> list[tuple[int, bool]]:
-        """The blocks whose tile with block r is not empty, and whether it is stored transposed."""
+        """Return the blocks whose tile with block r is not empty, and whether it is stored transposed."""
         return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
 
     def __matmul__(self, V: Array) -> Array:
-        """``K V``; each tile serves its rows and its columns."""
+        """Return ``K V``; each tile serves its rows and its columns."""
         xp = self.backend.xp
         workers = self.backend.n_threads or 1
 
@@ -136,12 +129,20 @@ class TiledKernel(Kernel):
         return TiledTransition(self, left, right)
 
 
-class TiledTransition(Transition):
+class TiledTransition:
     """``P = diag(left) K diag(right)`` over a tiled kernel."""
+
+    has_matrix = False
 
     def __init__(self, kernel: TiledKernel, left: Array, right: Array) -> None:
         self.kernel, self.left, self.right = kernel, left, right
         self.shape, self.nnz = kernel.shape, kernel.nnz
+
+    @property
+    def matrix(self) -> Array:
+        """P as CSR, which is refused."""
+        text = "this graph is too large for a CSR matrix"
+        raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
 
     def __matmul__(self, V: Array) -> Array:
         column = (slice(None), None) if V.ndim == 2 else slice(None)
@@ -154,7 +155,7 @@ class TiledTransition(Transition):
         return backend.blocks(self.kernel.n_blocks, 0, "tangents", rows_a_block=1)
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
-        """By matrix products, for one block of the kernel.
+        """Return the rows of a block and their co-metric (r, m, m) without ``4/eps^2``, by matrix products.
 
         Half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` with expectations under row i of P. In float64, and with
         neighbourhoods as wide as those of a dense graph, the cancellation costs a few digits of sixteen.
@@ -178,8 +179,16 @@ class TiledTransition(Transition):
         cross = sums[:, len(upper[0]) :, None] * own[:, None, :]
         return rows, 0.5 * (H - cross - cross.transpose(0, 2, 1) + own[:, :, None] * own[:, None, :])
 
+    def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
+        rows, H = self.cometric(Y, block, backend)
+        return rows, *backend.kernels.leading_eigenvectors(H, d)
+
     def on(self, backend: Backend) -> TiledTransition:
-        return self
+        return self  # tiles stay where they are
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:
         return f"tiles {self.kernel.limit!r}", (self.kernel.points, self.left, self.right)
+
+
+Kernel = SparseKernel | TiledKernel
+Transition = SparseTransition | TiledTransition

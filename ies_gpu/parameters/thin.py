@@ -10,7 +10,7 @@ from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..embedding.laplacian import with_transition
 from ..embedding.nystrom import KernelRule, kernel_sums
-from ..embedding.rows import Rows
+from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
 from ..run.log import HeldLog
 from ..run.run import Run

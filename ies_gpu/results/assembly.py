@@ -20,7 +20,7 @@ from ..choice.stray import stray_coordinates, stray_points
 from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
-from ..embedding.rows import Rows
+from ..embedding.order import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
 from ..findings import Answer, Finding, verdict_on, warning, warnings_for
 from ..options import Options

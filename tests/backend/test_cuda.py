@@ -32,6 +32,7 @@ from ies_gpu.parameters.judgement import LOOKED
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.real_cupy import plugged_in
+from tests.said import warned
 from tests.thorough import first_of
 
 pytestmark = needs_cupy
@@ -288,9 +289,8 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     with monkeypatch.context() as patch:
         stored_as(patch, "tiles" if stored else "recomputed")
         expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.embedding.points.MANY", 1000)
-    said = "memory_limit is 0.00 GB on cuda:0, so .* computed anew for every product: .* would avoid it"
-    with nullcontext() if stored else pytest.warns(IESWarning, match=said):
+    monkeypatch.setattr("ies_gpu.embedding.cost.MANY", 1000)
+    with nullcontext() if stored else warned("memory.slow"):
         found = select_coordinates(X, device="cuda", **arguments)
     assert made == [stored, stored]
     assert found.diagnostics["approximations"]

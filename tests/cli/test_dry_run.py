@@ -47,7 +47,7 @@ def test_it_is_the_estimate_for_these_points(dry, points):
 def test_an_automatic_run_includes_the_scan(dry):
     found = dry()
     assert not found["degree_known"]
-    assert found["peak_bytes"] >= found["scan_bytes"] and found["request_bytes"] >= 1.24 * found["peak_bytes"]
+    assert found["peak_bytes"] >= found["stages"]["scan"] and found["request_bytes"] >= 1.24 * found["peak_bytes"]
 
 
 def test_a_limit_takes_longer_and_may_be_too_low(dry, tmp_path, capsys):

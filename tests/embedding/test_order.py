@@ -59,13 +59,6 @@ def test_axes_of_wide_points_are_found_from_few_rows(backend, rng, monkeypatch):
         assert sorted(backend.to_host(spatial_order(backend.asarray(few)))) == list(range(len(few)))
 
 
-def test_a_wide_graph_is_that_of_its_columns(rng):
-    X = np.hstack([rng.uniform(size=(300, 3)), np.zeros((300, WIDE))])
-    wide, narrow = radius_graph(X, radius=0.3), radius_graph(X[:, :3], radius=0.3)
-    assert (wide.indptr == narrow.indptr).all() and (wide.indices == narrow.indices).all()
-    np.testing.assert_allclose(wide.data, narrow.data, rtol=1e-9)
-
-
 def test_groups_are_nested_connected_and_small():
     X, K, _ = shuffled_strip(3000)
     order, edges = matrix_order(K)
@@ -141,13 +134,10 @@ def test_a_selection_from_a_kernel_is_that_of_the_points(early, tmp_path, monkey
     np.testing.assert_array_equal(again.coordinates, found.coordinates)
 
 
-# --- factorisation ---------------------------------------------------------------------------------------------------
-
-
 def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
     K = long_strip(np.random.default_rng(0), 1500)
     found = on(diffusion_map)(graph_laplacian(K), n_components=6)
-    assert found.info["method"] == "factorised" and "that was done on the host" in found.info["reason"]
+    assert found.info["method"] == "factorised" and "on the host" in found.info["reason"]
     assert found.eigenvalues[0] < 1e-4 and found.residuals.max() < 1e-9
 
 
@@ -158,9 +148,10 @@ def test_no_expander_is_factorised(rng):
         operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
         assert not Factorisation(operator).is_cheap
         surface = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
+        fill = Factorisation(surface).cost.fill
         assert Factorisation(surface).is_cheap
         entries = ShiftedInverse(surface.on_host, surface.top, backend).factor.nnz / 2
-        assert 0.2 * surface.factor_cost().fill < entries < 2 * surface.factor_cost().fill
+        assert 0.2 * fill < entries < 2 * fill
 
 
 def test_mixtures_are_not_returned(monkeypatch, rng):

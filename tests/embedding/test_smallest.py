@@ -11,6 +11,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import laplacian as laplacian_of
 
 from ies_gpu import smallest_eigenpairs
+from tests.said import refused
 
 METHODS = ["auto", "lanczos", "multilevel", "factorised"]
 
@@ -120,14 +121,14 @@ def test_the_null_vector_of_equal_weights_is_not_computed():
     check(L, found, np.linalg.eigvalsh(L.toarray()))
 
 
-@pytest.mark.parametrize("m", [11, 45])
-def test_dirichlet_conditions_leave_no_zero(m):
-    one = scipy.sparse.diags([-np.ones(m - 1), 2 * np.ones(m), -np.ones(m - 1)], [-1, 0, 1])
-    exact = 2 - 2 * np.cos(np.pi * np.arange(1, m + 1) / (m + 1))
-    L = scipy.sparse.kronsum(one, one).tocsr()
+@pytest.mark.parametrize("sides", [(11, 11), (45, 45), (1000, 5)])
+def test_dirichlet_conditions_leave_no_zero(sides):
+    """On a long strip the lowest eigenvalues are close together, and far from 0."""
+    one, other = (scipy.sparse.diags([-np.ones(m - 1), 2 * np.ones(m), -np.ones(m - 1)], [-1, 0, 1]) for m in sides)
+    L = scipy.sparse.kronsum(one, other).tocsr()
     found = smallest_eigenpairs(L, 6)
-    check(L, found, sums(exact, exact))
-    assert found.multiplicities.tolist() == [1, 2, 2, 1, 2, 2]
+    check(L, found, sums(*(2 - 2 * np.cos(np.pi * np.arange(1, m + 1) / (m + 1)) for m in sides)))
+    assert found.multiplicities.tolist() == ([1, 2, 2, 1, 2, 2] if sides[0] == sides[1] else [1] * 6)
 
 
 def test_a_mesh_whose_obtuse_angles_give_weights_of_either_sign():
@@ -163,9 +164,8 @@ def test_what_is_no_symmetric_laplacian_is_refused():
         "graph.disconnected": (scipy.sparse.block_diag([L, L], format="csr"), {}),
     }
     for code, (matrix, options) in cases.items():
-        with pytest.raises(ValueError, match="laplacian") as error:
+        with refused(code):
             smallest_eigenpairs(matrix, 3, **options)
-        assert error.value.finding.code == code
 
 
 def test_parts_that_hang_by_a_thread_below_the_tolerance_are_told_apart_or_told_of():

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks import device_counts
-from ies_gpu import datasets
-from ies_gpu.embedding.cost import Size
-from ies_gpu.resources import CONTEXT, SAMPLES, START, device_needs, estimate_resources
+from ies_gpu.resources import CONTEXT, SAMPLES, START, estimate_resources
 from tests.backends import needs_cupy
 from tests.manifolds import rectangle
 from tests.said import refused
@@ -29,70 +27,47 @@ def peak(**changes):
 def test_memory_grows_with_all_that_makes_a_job_larger():
     more = [{"n": 200_000}, {"degree": 338}, {"dim": 300}, {"n_components": 200}]
     assert all(peak(**change) > 1.1 * peak() for change in more)
-    single, double = (estimate_resources(**STRIP, dtype=kind).stages[-1].bytes for kind in ("float32", "float64"))
+    single, double = (estimate_resources(**STRIP, dtype=kind).stages["result"] for kind in ("float32", "float64"))
     assert single < double and peak(n_components=2) <= peak()
-
-
-def test_memory_above_the_start_is_linear_in_n_at_one_degree():
-    assert peak(n=200_000) - START == pytest.approx(2 * (peak() - START), rel=1e-6)
+    assert peak(n=200_000) - START == pytest.approx(2 * (peak() - START), rel=1e-6)  # linear at one degree
+    below, above = (peak(n=10**7, degree=degree) for degree in (213.0, 215.0))  # 2^31 entries are between
+    assert below + 4 * 2**31 < above
 
 
 def test_no_stage_takes_less_than_what_it_must_hold():
     """The matrix in float64 with int32 indices, the points, the coordinates and the bases."""
-    found = {stage.stage: stage.bytes for stage in estimate_resources(**STRIP).stages}
+    found = estimate_resources(**STRIP).stages
     matrix, points, coordinates = 12 * 100_000 * 170, 8 * 100_000 * 3, 8 * 100_000 * 20
     assert min(found.values()) > points + START
     assert all(found[stage] > matrix + points + START for stage in ("graph", "laplacian", "eigenvectors"))
     assert found["tangents"] > matrix + points + 2 * coordinates + START
     assert found["result"] > points + coordinates + 2 * coordinates + START
-    assert estimate_resources(**STRIP).checkpoint_bytes > matrix + 3 * coordinates
-
-
-def test_a_dense_graph_is_kept_as_tiles_within_the_limit():
-    """D13 took 4.9 GB on a machine where that fitted; half a gigabyte allows only to compute the tiles again."""
-    dense = {"n": 50_000, "dim": 14, "degree": 26_600, "intrinsic_dim": 3, "subset_size": 4}
-    stored = estimate_resources(**dense, memory_limit=11 << 30)
-    assert stored.tiled and 4.9e9 / 1.5 < stored.peak_bytes < 4.9e9 * 1.5
-    assert estimate_resources(**dense, memory_limit=1 << 29).peak_bytes < 1e9
-    assert not estimate_resources(**STRIP, memory_limit=4 << 30).tiled
 
 
 def test_a_limit_changes_storage_and_time_and_may_be_too_low():
+    """D13 took 4.9 GB on a machine where that fitted; half a gigabyte allows only to compute the tiles again."""
+    dense = {"n": 50_000, "dim": 14, "degree": 26_600, "intrinsic_dim": 3, "subset_size": 4}
+    stored = estimate_resources(**dense, memory_limit=11 << 30)
+    assert "tiles" in stored.storage and 4.9e9 / 1.5 < stored.peak_bytes < 4.9e9 * 1.5
+    assert estimate_resources(**dense, memory_limit=1 << 29).peak_bytes < 1e9
     free, tight = (estimate_resources(**STRIP, memory_limit=limit) for limit in (None, 300 << 20))
     assert tight.peak_bytes <= START + (300 << 20) < free.peak_bytes
-    assert free.factor == 1.0 < tight.factor
-    assert tight.seconds > free.seconds
+    assert free.factor == 1.0 < tight.factor and tight.seconds > free.seconds
     with refused("memory.too_little"):
         estimate_resources(**STRIP, memory_limit=16 << 20)
 
 
-def test_time_is_shared_by_threads_and_unknown_on_a_gpu():
+def test_time_is_shared_by_threads_and_unknown_on_a_gpu_or_for_too_many_sets():
     one, two = (estimate_resources(**STRIP, n_threads=k).seconds for k in (1, 2))
     assert one / 2 < two < one
     gpu = estimate_resources(**STRIP, device="cuda:1")
     assert gpu.seconds is None and gpu.device_bytes > gpu.peak_bytes
-
-
-def test_time_is_unknown_where_there_are_more_sets_than_are_all_scored():
     assert estimate_resources(**STRIP, n_components=150, subset_size=4).seconds is not None  # 551,300 sets
-    many = estimate_resources(**STRIP, n_components=150, subset_size=5)
-    assert many.seconds is None and [stage.stage for stage in many.stages if stage.seconds is None] == ["result"]
     assert estimate_resources(**STRIP, n_components=5000, subset_size=2500).seconds is None  # beyond all floats
 
 
-def test_a_scan_takes_the_same_however_many_points_there_are():
-    scans = [estimate_resources(**STRIP | {"n": n}).scan_bytes for n in (5_000, 10_000, 10**7)]
-    assert scans[0] < scans[1] == scans[2] > START + 12 * 10_000 * 2_400  # the matrix of the largest bandwidth, d = 2
-    assert estimate_resources(**STRIP, intrinsic_dim=4).scan_bytes > scans[1]
-
-
-def test_more_entries_than_four_bytes_can_number():
-    below, above = (estimate_resources(n=10**7, dim=3, degree=degree) for degree in (213.0, 215.0))  # 2^31 is between
-    assert below.checkpoint_bytes + 4 * 2**31 < above.checkpoint_bytes < 1.4 * below.checkpoint_bytes
-    assert below.peak_bytes + 4 * 2**31 < above.peak_bytes
-
-
 @needs_cupy
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n", "degree", "m", "dtype"),
     [
@@ -103,15 +78,12 @@ def test_more_entries_than_four_bytes_can_number():
     ],
 )
 def test_what_a_gpu_needs_is_what_cupy_asks_for(n, degree, m, dtype):
-    """The peak within a factor of 1.5 and no stage above its own: F4 and F9 of the CUDA review were hidden peaks."""
+    """The peak within a factor of 1.5."""
     machine, found = device_counts.counted(n, degree, n_components=m, dtype=dtype)
     job = {"n": n, "dim": 3, "degree": found.diagnostics["mean_degree"], "n_components": m, "dtype": dtype}
     told = estimate_resources(**job, device="cuda").device_bytes - CONTEXT
     print(f"n {n}, {dtype}: counted {machine.peak / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
     assert machine.peak / 1.5 < told < 1.5 * machine.peak + SAMPLES
-    size = Size(n, 3, n * (job["degree"] + 1), m, 2, 2, 8)
-    for stage, most in device_needs(size, "memory", size.wants_multilevel, 64 << 30).items():
-        assert machine.by_stage[stage]["peak"] <= 1.25 * most, stage
 
 
 def run(points, *options):
@@ -138,18 +110,4 @@ def test_runs_take_what_was_estimated(n, degree, columns):
     found, measured = run(points @ rotation.T, *given)
     told = estimate_resources(n=n, dim=columns, degree=found["diagnostics"]["mean_degree"]).peak_bytes
     print(f"n {n}, {columns} columns: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
-    assert measured / 1.5 < told < measured * 1.5
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the peak of a child is known on POSIX only")
-@pytest.mark.parametrize("name", ["D1", "D7"])
-def test_automatic_runs_take_what_was_estimated(name):
-    found, measured = run(datasets.load(name, n_samples=10_000).X)
-    degree = found["diagnostics"]["mean_degree"]
-    needs = estimate_resources(
-        n=10_000, dim=3, degree=degree, intrinsic_dim=found["diagnostics"]["automatic"]["intrinsic_dim"]
-    )
-    told = max(needs.peak_bytes, needs.scan_bytes)
-    print(f"{name}, automatic: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
     assert measured / 1.5 < told < measured * 1.5

@@ -3,10 +3,8 @@
 Where eigenvalues lie closer together than the tolerance, as on a graph whose parts hang by threads, small residuals do
 not tell eigenvectors from mixtures of them. By the theorem of Davis and Kahan the sine of the angle to the true vector
 is at most the residual over the distance to the nearest other eigenvalue. Within a block of vectors more is known: the
-residuals, projected onto the block, say how much of one is left in another, and Rayleigh-Ritz takes that out.
-
-Copies of a multiple eigenvalue are one group: any basis of their space is as good as another, so the angle is that to
-the space.
+residuals, projected onto the block, say how much of one is left in another, and Rayleigh-Ritz takes that out. Copies of
+a multiple eigenvalue are one group: any basis of their space is as good as another, so the angle is that to the space.
 """
 
 from __future__ import annotations
@@ -54,10 +52,7 @@ def groups_of(values: np.ndarray, noise: float = ROUNDING) -> np.ndarray:
 
 
 def distances_beyond(values: np.ndarray, count: int, noise: float = ROUNDING) -> np.ndarray:
-    """Return how far each of the first ``count`` values is from the first behind them that is no copy of it.
-
-    Infinite for the last group where nothing is known of what follows it.
-    """
+    """Return how far each of the first ``count`` values is from the first behind them that is no copy, or infinity."""
     groups = groups_of(values, noise)
     following = np.append(values, -np.inf)[np.maximum(count, np.searchsorted(groups, groups[:count], side="right"))]
     return values[:count] - following
@@ -114,7 +109,7 @@ def mixed_columns(values: np.ndarray, accuracy: Accuracy) -> np.ndarray:
 
 
 def measure(operator: Any, values: Array, vectors: Array) -> tuple[Array, np.ndarray]:
-    """Residual norms ``|S v - mu v|`` (k,), and inner products of vectors with residuals, some columns at a time."""
+    """Return the norms ``|S v - mu v|`` (k,), and inner products of vectors with residuals, some columns at a time."""
     backend, xp = operator.backend, operator.backend.xp
     k = vectors.shape[1]
     step = max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // len(vectors))
@@ -129,11 +124,8 @@ def measure(operator: Any, values: Array, vectors: Array) -> tuple[Array, np.nda
 
 
 def separated(values: np.ndarray, gram: np.ndarray, coupling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rayleigh-Ritz on nearly orthonormal vectors whose residuals are known: values, falling, and a matrix (k, k).
-
-    It works with ``1 - S``, whose small eigenvalues keep their digits.
-    """
+    """Return Ritz values of nearly orthonormal vectors whose residuals are known, falling, and the turn (k, k)."""
     U = np.linalg.inv(np.linalg.cholesky(gram)).T
-    image = U.T @ (gram * (1 - values) - coupling) @ U
+    image = U.T @ (gram * (1 - values) - coupling) @ U  # of 1 - S, whose small eigenvalues keep their digits
     found, C = np.linalg.eigh(0.5 * (image + image.T))
     return 1 - found, U @ C

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,14 @@ import numpy as np
 from ...backend import Backend, Block
 from ...backend.array import Array
 from ...backend.forks import cached_property
-from ...backend.kernels.arrays import csr
+from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
-from .coarsest import ends_here, last_level_pairs
-from .factorised import ShiftedInverse, factorised_eigenpairs, symmetric_on_host
-from .lanczos import TooSlowError, is_small, krylov
-from .looks import Cost, Factorisation, expected_seconds, factor_cost
-from .multilevel import LanczosIsSoonerError, beside_top, multilevel_eigenpairs
+from .factorised import factorised_eigenpairs, symmetric_on_host
+from .lanczos import is_small, krylov
+from .looks import Factorisation, expected_seconds
+from .multilevel import beside_top, multilevel_eigenpairs
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried
@@ -36,8 +34,6 @@ class SymmetricTransition:
     """``S = Wt^1/2 P Wt^-1/2``: symmetric, spectrum in about [0, 1], top eigenvalue 1 with the vector ``sqrt(wt)``."""
 
     def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
-        if laplacian.operator_weights is None:
-            raise ValueError("the weights of the Laplacian are not known; pass what graph_laplacian returns")
         xp = backend.xp
         self.backend = backend
         self.transition = laplacian.operator
@@ -45,8 +41,6 @@ class SymmetricTransition:
         self.root = xp.sqrt(laplacian.operator_weights)
         self.root = self.root / self.root.mean()
         self.products = 0
-        self._cost: Cost | None = None
-        self.inverse: ShiftedInverse | None = None
 
     def __call__(self, V: Array) -> Any:
         """``S V`` for a vector (n,) or a block (n, k)."""
@@ -63,13 +57,6 @@ class SymmetricTransition:
     def on_host(self) -> Any:
         """S on the host, where it is factorised."""
         return symmetric_on_host(self)
-
-    def factor_cost(self, ordered: bool | np.ndarray = False) -> Cost:
-        """What that is expected to take; found once."""
-        if self._cost is None:
-            P, host = self.transition.matrix, self.backend.to_host
-            self._cost = factor_cost(csr(host(P.indptr), host(P.indices), host(P.data), self.n), ordered)
-        return self._cost
 
 
 @dataclass(frozen=True)
@@ -93,7 +80,7 @@ def leading_eigenpairs(
     *,
     start: Array,
     tol: float = 1e-8,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
 ) -> Eigenpairs:
@@ -111,35 +98,23 @@ class Problem:
     """One eigenproblem: each solver is tried on it, and its result accepted or not."""
 
     def __init__(
-        self,
-        operator: SymmetricTransition,
-        count: int,
-        start: Array,
-        tol: float,
-        progress: Any = None,
-        ordered: bool | np.ndarray = False,
+        self, operator: SymmetricTransition, count: int, start: Array, tol: float, progress: Any, ordered: Any
     ) -> None:
         self.operator, self.count, self.start, self.tol, self.progress = operator, count, start, tol, progress
-        self.ordered = ordered
+        self.ordered, self.factor = ordered, Factorisation(operator, ordered)
         self.info: dict[str, Any] = {}
-        self.doubt: Exception | None = None
-        self.factor = Factorisation(operator, ordered)
 
     def solved(self, solver: str) -> Eigenpairs:
         """Return the first result that is accepted: of the solver asked for, or of the one that suits the graph."""
-        found, asked = None, solver != "auto"
-        first = solver if asked else self.first_choice()
-        if first == "factorised":
-            self.info["reason"] = "the shifted matrix is quick to factorise; that was done on the host"
+        found, first = None, self.first_choice() if solver == "auto" else solver
+        if first == "multilevel":
+            found = self.accepted("multilevel", self.multilevel)
+        if first == "factorised" or (first == "multilevel" and found is None and self.factor.is_cheap):
             found = self.accepted("factorised", self.factorised)
-        elif first == "multilevel":
-            found = self.accepted("multilevel", partial(self.multilevel, asked))
-            if found is None and self.factorises_next():
-                found = self.accepted("factorised", self.factorised)
         return found or self.by_what_is_left()
 
     def first_choice(self) -> str:
-        """The method that is expected to be the quickest; looks are worth it only where Lanczos would be slow."""
+        """Return the method that is expected to be the quickest; looks are worth it only where Lanczos is slow."""
         P, n, factor, ordered = self.operator.transition, self.operator.n, self.factor, self.ordered
         if not wants_order(P, self.count):
             if not P.has_matrix or P.nnz > LOOKED_AT * n:  # Lanczos is quick: few eigenvalues lie close to 1
@@ -155,21 +130,21 @@ class Problem:
         self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
         return min(expected, key=lambda name: expected[name], default="lanczos")
 
-    def factorises_next(self) -> bool:
-        """Whether to factorise where the multilevel method failed: where Lanczos is expected to take longer."""
-        expected = self.info.get("expected_seconds", {})
-        if isinstance(self.doubt, MemoryError) or not self.factor.fits:
-            return False
-        if "factorised" in expected:
-            return bool(expected["factorised"] < expected.get("lanczos", np.inf))
-        return self.factor.is_cheap and not isinstance(self.doubt, LanczosIsSoonerError)
-
     def by_what_is_left(self) -> Eigenpairs:
-        """Lanczos, and a factorisation where it does not get there."""
-        found = self.lanczos_or_none()
-        if found is not None and found.residuals.max() <= self.tol:
-            return found
-        found = (self.accepted("factorised", self.factorised) if self.factor.fits else None) or found
+        """Return the pairs of Lanczos, or of a factorisation where Lanczos is slow and that fits."""
+        found, soon = None, not self.operator.backend.is_remote and self.factor.may_fit
+        # what a factorisation takes is found from a copy of the matrix, which is made only where Lanczos is slow
+        for most in (MOST_PRODUCTS, 20_000) if soon else (20_000,):
+            try:
+                found = self.lanczos(most)
+                if (worst := found.residuals.max()) <= self.tol:
+                    return found
+                self.info["fallback"] = f"Lanczos reached a residual of {worst:.1e}"
+            except NotConvergedError as doubt:
+                self.info["fallback"] = f"Lanczos: {doubt}"
+            if self.factor.fits:
+                found = self.accepted("factorised", self.factorised) or found
+                break
         if found is None:
             raise NotConvergedError(
                 f"no eigensolver succeeded; the last one said: {self.info['fallback']}. If many eigenvalues are nearly "
@@ -177,60 +152,30 @@ class Problem:
             )
         return found
 
-    def lanczos_or_none(self) -> Eigenpairs | None:
-        """The result of Lanczos, converged or not; it is stopped early where a factorisation could take over.
-
-        What a factorisation takes is found from a copy of the matrix, which is made only where Lanczos is slow.
-        """
-        soon, found = not self.operator.backend.is_remote and self.factor.may_fit, None
-        for most in (MOST_PRODUCTS, 20_000) if soon else (20_000,):
-            try:
-                found = self.lanczos(most)
-                worst = found.residuals.max()
-                if worst <= self.tol:
-                    return found
-                self.info["fallback"] = f"Lanczos reached a residual of {worst:.1e}"
-            except NotConvergedError as doubt:
-                self.info["fallback"], self.doubt = f"Lanczos: {doubt}", doubt
-            if self.factor.fits or isinstance(self.doubt, TooSlowError):
-                break
-        return found
-
     def lanczos(self, max_products: int = 20_000) -> Eigenpairs:
-        """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
+        """Return pairs by Lanczos, or dense algebra for a few rows, whatever the residuals are."""
         operator, count = self.operator, self.count
         self.info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
-        values, vectors = krylov(
-            operator, count, self.start, self.tol, progress=self.progress, max_products=max_products
-        )
+        options = {"progress": self.progress, "max_products": max_products}
+        values, vectors = krylov(operator, count, self.start, self.tol, **options)
         found = self.examined(values, beside_top(vectors, operator.top, operator.backend))
         if found.residuals.max() <= self.tol:
             return found
         # of entries in float32, the known vector is an eigenvector only to their digits
         return self.examined(values, vectors, known=False)
 
-    def multilevel(self, asked: bool) -> tuple[Array, Array]:
-        """The multilevel method, which gives up where Lanczos is expected to be sooner, unless it was asked for."""
-        return multilevel_eigenpairs(
-            self.operator,
-            self.count,
-            tol=self.tol,
-            last=last_level_pairs,
-            ends=ends_here,
-            info=self.info,
-            ordered=self.ordered,
-            patient=asked,
-            progress=self.progress,
-        )
+    def multilevel(self) -> tuple[Array, Array]:
+        """Return pairs by the multilevel method."""
+        options = {"tol": self.tol, "info": self.info, "ordered": self.ordered, "progress": self.progress}
+        return multilevel_eigenpairs(self.operator, self.count, **options)
 
     def factorised(self) -> tuple[Array, Array]:
-        """Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
-        if "fallback" in self.info:
-            self.info["reason"] = "the iteration did not get there, so the shifted matrix was factorised on the host"
+        """Return pairs by Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
+        self.info["reason"] = "the shifted matrix was factorised on the host"
         return factorised_eigenpairs(self.operator, self.operator.on_host, self.count, self.start, self.tol, self.info)
 
     def accepted(self, method: str, solve: Callable[[], tuple[Any, Any]]) -> Eigenpairs | None:
-        """The pairs of a solver if they are good; if not None, with the reason in ``info`` and ``doubt``."""
+        """Return the pairs of a solver if they are good; if not None, with the reason in ``info``."""
         operator, attempt = self.operator, Block(slice(0, self.operator.n))
         with attempt:  # Lanczos takes less memory: no levels, one basis
             try:
@@ -239,20 +184,18 @@ class Problem:
                 gram = float(xp.abs(V.T @ V - xp.eye(self.count)).max())
                 refuse_pairs(gram, found.residuals.max(), self.tol)
             except (NotConvergedError, np.linalg.LinAlgError) as doubt:
-                self.info["fallback"], self.doubt = f"{method}: {doubt}", doubt
+                self.info["fallback"] = f"{method}: {doubt}"
                 return None
             self.info["method"] = method
             return found
         operator.backend.free_cache()
-        self.doubt = MemoryError(attempt.failed)
         self.info["fallback"] = f"{method}: no memory for it: {attempt.failed}"
         return None
 
     def examined(self, values: Array, vectors: Array, known: bool = True) -> Eigenpairs:
         """Measure pairs, and separate by Rayleigh-Ritz vectors that are mixed, or whose values are not theirs.
 
-        Values behind the first ``count`` belong to guards and say how far the next eigenvalue is. The first vector may
-        be the ``known`` one of eigenvalue 1, which stays as it is.
+        Values behind the first ``count`` belong to guards. The first vector may be the ``known`` one, which stays.
         """
         host, beyond, first = self.operator.backend.to_host, values[self.count :], int(known)
         values = values[: self.count]
@@ -269,12 +212,10 @@ class Problem:
         return better if wrong or better.accuracy.angles.sum() < found.accuracy.angles.sum() else found
 
     def measured(self, values: Array, vectors: Array, beyond: Array, known: bool) -> tuple[Eigenpairs, np.ndarray]:
-        """Return pairs with their accuracy, and the inner products of vectors with residuals.
-
-        What rounding couples two vectors by shows in what is left of ``(S - 1) v`` for the known vector v.
-        """
+        """Return pairs with their accuracy, and the inner products of vectors with residuals."""
         operator, host = self.operator, self.operator.backend.to_host
         residuals, coupling = measure(operator, values, vectors)
+        # what rounding couples two vectors by shows in what is left of (S - 1) v for the known vector v
         onto = coupling[1:, 0] if known else host(vectors[:, 1:].T @ (operator(operator.top) - operator.top))
         noise = max(ROUNDING, float(np.abs(onto).max(initial=0.0)))
         every = np.concatenate([host(values), host(beyond)])
@@ -303,10 +244,8 @@ def wants_order(matrix: Any, count: int) -> bool:
 def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:
     """Whether n points with nnz entries make up several neighbourhoods for each of ``count`` pairs.
 
-    By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where n points make up only a few
-    neighbourhoods for each pair, it is large, Lanczos needs 150 to 300 products, and building levels is not worth it.
-    On D1 to D12 (n = 10,000) the quotient ``n / (degree * count)`` is 2.9 for D1 and D2 and at most 1.0 for the others;
-    on a strip of constant degree it grows like n.
+    By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where that is large, Lanczos needs
+    150 to 300 products, and building levels is not worth it.
     """
     return n >= max(MULTILEVEL_FROM, 100 * count) and float(n) ** 2 >= NEIGHBOURHOODS * count * nnz
 

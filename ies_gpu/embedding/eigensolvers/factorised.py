@@ -8,6 +8,7 @@ surfaces and trees have, and fills up on an expander; :func:`.looks.factor_cost`
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,25 @@ import scipy.sparse
 
 from ...backend import Backend
 from ...backend.array import Array
+from ...backend.kernels.arrays import csr
 from ...errors import NotConvergedError
 from ..order import host_of
 from .accuracy import residuals_for
-from .lanczos import GUARDS, add_missed, lanczos
-from .looks import THIN, symmetric_factor
+from .lanczos import GUARDS, add_missed, krylov, lanczos
+from .looks import THIN, factor_cost, symmetric_factor
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
 DRIFT = 4.0  # times as much as entries in float32 take that eigenvalue above 1 comes on top
 SAME = 1e-9  # by how much a value of the inverse may exceed the last wanted one before it counts as missed
 STRIDE = 8  # of the rows that stand beside each other for the factorisation of a thin graph
 LOOK = 10  # solves after which it is usually clear that nothing was missed
+FACTORISED_FROM = 3_000  # rows of a last level of the multilevel method from which a factorisation is considered
+FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
+STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
 
 
 def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:
-    """S as CSR in float64 on the host, symmetric to the last digit."""
+    """Return S as CSR in float64 on the host, symmetric to the last digit."""
     P, host = operator.transition.matrix, operator.backend.to_host
     shape = P.shape
     P = scipy.sparse.csr_matrix((host(P.data).astype(np.float64), host(P.indices), host(P.indptr)), shape=shape)
@@ -62,13 +67,13 @@ class ShiftedInverse:
 def factorised_eigenpairs(
     operator: Any, S: scipy.sparse.csr_matrix, count: int, start: Array, tol: float, info: dict[str, Any]
 ) -> tuple[Array, Array]:
-    """The leading eigenpairs of S: vectors (n, count), and values with those of guards, on the operator's device."""
+    """Return the leading eigenpairs of S: values with those of guards, vectors (n, count), on the operator's device."""
     backend, host = operator.backend, operator.backend.to_host
     here = host_of(backend)
     with here.active():
         top, begin = host(operator.top), host(start)
         try:
-            inverse = getattr(operator, "inverse", None) or ShiftedInverse(S, top, here)
+            inverse = ShiftedInverse(S, top, here)
         except RuntimeError as failure:  # SuperLU: "Factor is exactly singular"
             raise NotConvergedError(f"the factorisation failed: {failure}") from failure
         values, vectors = _around(inverse, top, count, begin, tol)
@@ -82,7 +87,7 @@ def factorised_eigenpairs(
 def _around(
     inverse: ShiftedInverse, top: np.ndarray, count: int, start: np.ndarray, tol: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The known vector and the leading ones beside it, with ``scale`` set so that the last wanted value is 1."""
+    """Return the known vector and the leading ones beside it, and set ``scale`` so that the last wanted value is 1."""
     wanted = min(count - 1 + GUARDS, inverse.n - 1)
 
     def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
@@ -93,18 +98,13 @@ def _around(
     values, vectors = lanczos(inverse, wanted, start, 0.0, sure=count - 1, locked=top[None], enough=enough)
     edge = float(values[max(0, count - 2)])
     inverse.scale = 1 / edge
-    return np.concatenate([[1 / (inverse.shift * edge)], values / edge]), np.concatenate(
-        [top[:, None], vectors], axis=1
-    )
+    return np.append(1 / (inverse.shift * edge), values / edge), np.column_stack([top, vectors])
 
 
 def _polished(
     inverse: ShiftedInverse, S: scipy.sparse.csr_matrix, top: np.ndarray, vectors: np.ndarray, count: int, tol: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values and vectors of S; where they are not good enough yet, after one step more with all vectors at a time.
-
-    Beside the known vector: a value within 1e-8 of 1 would be mixed with it.
-    """
+    """Return values and vectors of S beside the known one, if need be after one step more with all at a time."""
     X = vectors
     for attempt in range(2):
         for _ in range(2):
@@ -116,5 +116,42 @@ def _polished(
         if attempt == 1 or (residuals <= limits).all():
             break
         X = inverse(X)
-    values = np.concatenate([[top @ (S @ top)], values])
-    return values, np.ascontiguousarray(np.concatenate([top[:, None], found], axis=1))
+    return np.append(top @ (S @ top), values), np.column_stack([top, found])
+
+
+def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
+    """Return leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
+
+    On the host: a device would wait for each of its short products. A level that is long, because of points that are
+    cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
+    """
+    small = level.on_host() if level.backend.is_remote else level
+    start = np.random.default_rng(level.n).normal(size=level.n)
+    S, found = symmetric_level(small) if level.n > FACTORISED_FROM else None, None
+    if S is not None and factor_cost(S).is_quick(level.n):
+        info: dict[str, Any] = {}
+        with suppress(NotConvergedError):
+            found = factorised_eigenpairs(small, S, count, start, 1e-5, info)
+            small.columns += info["solves"]
+    values, vectors = found or krylov(small, count, start, 1e-5)
+    level.columns = small.columns
+    return values, level.backend.asarray(vectors)
+
+
+def ends_here(level: Any) -> bool:
+    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing."""
+    if not FACTORISED_FROM < level.n <= FACTORISED_UP_TO:
+        return False
+    indptr, indices, data = level.matrix
+    rows = level.backend.xp.repeat(level.backend.xp.arange(level.n), level.backend.xp.diff(indptr))
+    if float(data[rows == indices].sum()) < STAYING * level.n:
+        return False
+    small = level.on_host() if level.backend.is_remote else level
+    return factor_cost(symmetric_level(small)).is_quick(level.n)
+
+
+def symmetric_level(level: Any) -> Any:
+    """Return S of a level on the host in float64, symmetric to the last digit."""
+    indptr, indices, data = level.matrix
+    S = csr(indptr, indices, data.astype(np.float64), level.n)
+    return (0.5 * (S + S.T)).tocsr()

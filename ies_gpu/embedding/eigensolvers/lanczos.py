@@ -9,21 +9,16 @@ import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
+from ...backend.steps import Report
 from ...errors import NotConvergedError
 from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
 LOOK = 6  # products between two looks at what has converged, or an eighth of a large basis: then its values take long,
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
-PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
-HOPELESS = 2.0  # times as many products as are allowed
 SURE = 10.0  # times its residual must lie between a value and the last wanted one, or a missed one may lie there too
 HIDDEN = 0.1  # part of a vector that was missed that a guard may hide
 LONGER = 1.5  # times as many products as the tolerance took may go into telling close eigenvalues apart
-
-
-class TooSlowError(NotConvergedError):
-    """At its pace the iteration would not end in the products that it has."""
 
 
 def is_small(n: int, count: int) -> bool:
@@ -32,15 +27,9 @@ def is_small(n: int, count: int) -> bool:
 
 
 def krylov(
-    operator: Any,
-    count: int,
-    start: Array,
-    tol: float,
-    *,
-    progress: Callable[[int, int], None] | None = None,
-    max_products: int = 20_000,
+    operator: Any, count: int, start: Array, tol: float, *, progress: Report | None = None, max_products: int = 20_000
 ) -> tuple[Array, Array]:
-    """Vectors (n, count) of the largest eigenpairs and their values, guards behind them, by Lanczos or densely."""
+    """Return values of the largest eigenpairs, guards behind them, and vectors (n, count), by Lanczos or densely."""
     xp = operator.backend.xp
     wanted = min(count + GUARDS, operator.n)
     if is_small(operator.n, count):
@@ -64,14 +53,6 @@ def krylov(
                 ample = min(ample, LONGER * done)
             settled.append(small and (done >= ample or is_separate(values[:wanted], residuals[:count])))
             pace.append((done, float(residuals[:count].max())))
-            if (
-                not settled[-1]
-                and PATIENCE <= done < max_products
-                and expected_products(pace, tol) > HOPELESS * max_products
-            ):
-                raise TooSlowError(
-                    f"after {done:,} products a residual is {pace[-1][1]:.1e} and falls too slowly to reach {tol:.0e}"
-                )
             return settled[-1]
 
         def tell(products: int, _: int) -> None:
@@ -94,15 +75,14 @@ def krylov(
 def sound_guards(values: np.ndarray, residuals: np.ndarray, count: int) -> np.ndarray:
     """Return the columns of the wanted pairs and of those guards that cannot hide a vector which was missed.
 
-    The part of an eigenvector of eigenvalue 1 in a Ritz vector is at most its residual over the distance of its value
-    from 1. A rough guard can hold most of one, and what is left of it outside does not show.
+    A rough guard can hold most of one: its residual over the distance of its value from 1 bounds how much.
     """
     hidden = residuals / np.maximum(values[0] - values, 1e-300)
     return np.flatnonzero((np.arange(len(values)) < count) | (hidden < HIDDEN))
 
 
 def expected_products(pace: list[tuple[int, float]], tol: float) -> float:
-    """How many products it takes in all, if the residual goes on falling as over the last half of them."""
+    """Return how many products it takes in all, if the residual goes on falling as over the last half of them."""
     done, now = pace[-1]
     before, then = next((at, residual) for at, residual in pace if at >= done / 2)
     if done == before or now >= then:
@@ -121,9 +101,9 @@ def lanczos(
     enough: Callable[[np.ndarray, np.ndarray], bool] | None = None,
     max_products: int = 20_000,
     size: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
 ) -> tuple[Array, Array]:
-    """Thick-restart Lanczos with full reorthogonalisation, for the ``count`` largest eigenpairs.
+    """Return the ``count`` largest eigenpairs by thick-restart Lanczos with full reorthogonalisation.
 
     It ends when the first ``sure`` pairs have a residual below ``tol``, or when ``enough`` says so of the values and
     residuals. Everything is kept orthogonal to the rows of ``locked``.
@@ -174,11 +154,10 @@ def lanczos(
 def _orthonormal(
     vector: Array, others: list[Array], passes: int = 2, into: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]:
-    """The unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
+    """Return the unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
 
     The note has the squared length before the last pass and at the end, and then the coefficients of the first of
-    ``others``. Nobody waits for it here, and both are written where they belong: on a device a copy costs as much as
-    any other step. Twice is enough (Kahan and Parlett), except for what is nothing but rounding.
+    ``others``; nobody waits for it here. Twice is enough (Kahan and Parlett), except for what is only rounding.
     """
     xp = backend_of(vector).xp
     unit, note = into or (xp.empty(len(vector)), xp.zeros(2 + len(others[0])))
@@ -198,11 +177,10 @@ def _orthonormal(
 
 
 def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int) -> tuple[int, float, bool]:
-    """Fill columns of the projected operator from the notes of their products.
+    """Fill columns of the projected operator from the notes of their products, and return how many are sound.
 
-    Returns the number of columns that are sound, the length of what couples the last of them to what follows (0 in an
-    invariant subspace), and whether rounding is most of what was left of the vector behind them: then its product is
-    repeated, with one more pass.
+    Also the length of what couples the last of them to what follows (0 in an invariant subspace), and whether what was
+    left behind them is mostly rounding: then its product is repeated, with one more pass.
     """
     for j, row in enumerate(notes, first):
         note = row[: j + 3]
@@ -223,9 +201,8 @@ def add_missed(
 ) -> tuple[Array, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
-    One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding. The operator on the
-    complement of what was found must have no eigenvalue above the last wanted one; where it has, the pair is added.
-    Each round puts a true pair among the wanted ones for good, so ``count`` rounds find all that were missed.
+    One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding: beside what was found
+    there must be none above the last wanted one. Each round adds a true pair, so ``count`` rounds find all.
     """
     xp = operator.backend.xp
     generator = np.random.default_rng(len(start))
@@ -252,7 +229,7 @@ def add_missed(
 
 
 def with_rival(values: Array, rival: Array, count: int) -> Array:
-    """Values with one more right behind the first ``count``, so that the last of those is in doubt."""
+    """Return values with one more right behind the first ``count``, so that the last of those is in doubt."""
     xp = backend_of(values).xp
     edge = values[count - 1 : count]
     behind = xp.sort(xp.concatenate([values[count:], xp.minimum(rival, edge - 2 * closeness(edge))]))[::-1]
@@ -260,10 +237,7 @@ def with_rival(values: Array, rival: Array, count: int) -> Array:
 
 
 def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Array]:
-    """Pairs whose guards, some of those behind the first ``count``, are orthonormal again after a pair was added.
-
-    What was added was found beside the wanted vectors only. Guards that are mostly in the span of the others go.
-    """
+    """Return pairs with guards that are orthonormal again after one was added beside the ``count`` wanted only."""
     xp = backend_of(vectors).xp
     rows, kept = xp.ascontiguousarray(vectors[:, :count].T), list(range(count))
     for guard in range(count, min(len(values), count + GUARDS)):

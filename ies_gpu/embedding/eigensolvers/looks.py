@@ -18,6 +18,8 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from ...backend.array import Array
+from ...backend.forks import cached_property
+from ...backend.kernels.arrays import csr
 from ..order import cells_of, host_of, matrix_order
 
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
@@ -85,7 +87,7 @@ def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) 
 
 
 def symmetric_factor(matrix: scipy.sparse.csc_matrix) -> Any:
-    """SuperLU's factor of a symmetric positive matrix: pivots stay on the diagonal."""
+    """Return SuperLU's factor of a symmetric positive matrix: pivots stay on the diagonal."""
     return scipy.sparse.linalg.splu(
         matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
@@ -97,38 +99,32 @@ class Factorisation:
     def __init__(self, operator: Any, ordered: bool | np.ndarray = False) -> None:
         self.operator, self.ordered = operator, ordered
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """What it is expected to take."""
-        return self.operator.factor_cost(self.ordered)
+        P, host = self.operator.transition.matrix, self.operator.backend.to_host
+        return factor_cost(csr(host(P.indptr), host(P.indices), host(P.data), P.shape[0]), self.ordered)
 
     @property
     def is_cheap(self) -> bool:
-        """Whether it takes little time; on graphs in many dimensions, whose factors fill up, Lanczos is far sooner."""
-        return self.cost.is_quick(self.operator.n)
+        """Whether it fits and takes little time; on graphs in many dimensions, whose factors fill up, it does not."""
+        return self.fits and self.cost.is_quick(self.operator.n)
 
     @property
     def may_fit(self) -> bool:
         """Whether the matrix alone is no reason against it."""
         P = self.operator.transition
-        return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self.held <= self.budget
+        return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self._room >= 0
 
     @property
     def fits(self) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        if not self.may_fit:
-            return False
-        return self.cost.fill <= MOST_FILL and self.cost.bytes + self.held <= self.budget
+        return self.may_fit and self.cost.fill <= MOST_FILL and self.cost.bytes <= self._room
 
     @property
-    def held(self) -> float:
-        """Bytes of the matrix and its copies on the way."""
-        return COPIES * 12.0 * self.operator.transition.nnz
-
-    @property
-    def budget(self) -> float:
-        """Bytes of the host that may be used."""
-        return host_of(self.operator.backend).memory_budget()
+    def _room(self) -> float:
+        """Bytes of the host that are left beside the matrix and its copies on the way."""
+        return host_of(self.operator.backend).memory_budget() - COPIES * 12.0 * self.operator.transition.nnz
 
 
 class Walk:
@@ -169,10 +165,7 @@ def lost_on_cells(X: Array, top: Array, ordered: bool | np.ndarray, backend: Any
 def expected_seconds(
     operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[], float]
 ) -> dict[str, float]:
-    """Return what each method is expected to take, as far as it can win.
-
-    What a factorisation takes is asked for only where it could be the quickest, with as few entries as ever.
-    """
+    """Return what each method is expected to take, as far as it can win."""
     n, nnz, few = operator.n, operator.transition.nnz, FEW * count
     expected: dict[str, float] = {}
     walk = Walk(operator)
@@ -185,6 +178,7 @@ def expected_seconds(
     product, T = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n), FIRST[-1]
     if walk.left[T] <= few:
         expected["lanczos"] = product * walk.time_until(few) ** 0.5
+    # asked for only where it could be the quickest, with as few entries as ever
     if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
         seconds = factorised()
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}

@@ -24,10 +24,12 @@ import numpy as np
 
 from ...backend import Backend, get_backend
 from ...backend.array import Array
+from ...backend.kernels.arrays import row_squares
+from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..order import cells_of
 from .accuracy import is_separate, residuals_for
-from .returns import lonely_points
+from .factorised import ends_here, last_level_pairs
 from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
@@ -44,14 +46,14 @@ MAX_ITERATIONS = 60
 EXTRA = 6  # iterations beyond the tolerance that may go into telling close eigenvalues apart
 ENOUGH = 20  # iterations after which guards of a coarse level are taken as they are
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
-LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
 CG_TOL, CG_STEPS = 0.1, 100
 FIRST_STEPS = 12  # of conjugate gradients before anything is known of a level on a device
 MERGED_UP_TO = 4_000_000  # rows: beyond, S P0 is not kept, a third of the entries of S, since memory counts more
 
-
-class LanczosIsSoonerError(NotConvergedError):
-    """The multilevel method would get there, but later than Lanczos."""
+LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
+LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
+TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
+HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
 
 
 class Level:
@@ -115,9 +117,15 @@ class Level:
         """``P0' R`` of the chosen columns, each times its factor."""
         return self.backend.kernels.restrict(self.starts, self.weights, R)[:, columns] * factors
 
-    def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int, sure: int) -> CoarsePairs:
-        """Pairs of the coarse level; see :func:`start_pairs`."""
-        return start_pairs(self, wanted, last, guards, sure)
+    def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
+        """Return pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut.
+
+        After some iterations the first ``sure`` are enough: groups that are almost cut off come to light late.
+        """
+        values, vectors, _ = solve(self.coarse, wanted + guards, REFRESH, COARSE_TOL, sure=sure)
+        k = kept_pairs(values, wanted, guards)
+        kept = self.backend.xp.ascontiguousarray(vectors[:, :k]).astype("float32")
+        return CoarsePairs(values[:k], kept, float(values[k]))
 
     def coarse_solution(self, F: Array, shift: np.ndarray, Q: Array) -> Array:
         """``(shift - S) z = f`` on the coarse level; see :func:`coarse_inverse`."""
@@ -132,13 +140,8 @@ class Level:
         return self.backend.kernels.spmm(*self.wide, V)
 
 
-def build_levels(
-    operator: Any,
-    count: int,
-    ordered: bool | np.ndarray = True,
-    ends: Callable[[Level], bool] = lambda level: False,
-) -> list[Level]:
-    """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
+def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -> list[Level]:
+    """Return S and its coarse forms, finest first; the last has at least ``SMALLEST`` and ``4 count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
     if P.data.dtype == "float32" and not backend.is_remote:  # products that scale P take a seventh longer, and no copy
@@ -155,11 +158,44 @@ def build_levels(
         if levels[1:] and len(starts) > SHORTER * len(fine):  # what is left are lonely points
             break
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
-        if ends(levels[-1]):
+        if ends_here(levels[-1]):
             break
         fine, cuts, lonely = starts, cuts + RATIO, held
         cells = cells_of(operator.n, ordered, cuts)
     return levels
+
+
+def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows that hold what starts there, and those of them that hold most of it, or for long.
+
+    No cell fits these outliers and tiny groups that are almost cut off. After some steps from random signs the variance
+    at a point is the chance of being back there after twice as many: small and falling on a manifold, about 1 / c and
+    lasting in a group of c points. Coarser levels leave out all but the strongest, or they would not become small.
+    """
+    backend, xp = level.backend, level.backend.xp
+    bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
+    chances = [xp.zeros(level.n, dtype=xp.float32)]
+    for half in (16, 0):  # so that fewer signs and products exist at a time
+        signs = (bits[:, None] >> xp.arange(half, half + 16, dtype=xp.uint32) & 1).astype(xp.float32)
+        signs *= 2
+        signs -= 1
+        Y = level.product(signs)
+        chances[0] += row_squares(Y) / 32
+    Y, signs = xp.ascontiguousarray(Y[:, :8]), None  # enough to tell what lasts
+    for step in range(2, LOOKS[-1] + 1):
+        Y = level.product(Y)
+        if step in LOOKS:
+            chances.append((Y * Y).mean(axis=1))
+    first, second, last = chances
+    lonely, held = held_rows(first, second, last, xp.median(first), xp)
+    return backend.to_host(xp.flatnonzero(lonely)), backend.to_host(xp.flatnonzero(held))
+
+
+def held_rows(first: Array, second: Array, last: Array, median: Any, xp: Any) -> tuple[Array, Array]:
+    """Return which rows hold what starts there, by the chances of return at three looks, and which do so strongly."""
+    trap = (last > TRAP) & (last > LASTING * second)
+    alone = (first > xp.maximum(LONELY, UNUSUAL * median)) | trap
+    return alone, alone & ((first > HELD) | trap)
 
 
 @dataclass
@@ -176,24 +212,21 @@ def solve(
     wanted: int,
     tol: float,
     relative: float,
-    last: Callable[[Level, int], tuple[Any, Any]],
     product: Callable[[Any], Any] | None = None,
     history: list[float] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     sure: int | None = None,
-    patient: bool = False,
 ) -> tuple[np.ndarray, Array, Array]:
-    """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
+    """Return ``wanted`` leading pairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
-    ``last`` solves the coarsest level; ``product`` is S in float64, where ``tol`` is below what float32 can reach; so
-    many as ``sure`` must be good in any case. Returned are Ritz values, an array with their vectors first, and the
-    ``CoarsePairs`` (None on the last level).
+    ``product`` is S in float64, where ``tol`` is below what float32 can reach; so many as ``sure`` must be good in any
+    case. Returned are Ritz values, an array with their vectors first, and ``CoarsePairs`` (None on the last level).
     """
     if level.coarse is None:
-        values, vectors = last(level, wanted)
+        values, vectors = last_level_pairs(level, wanted)
         return level.backend.to_host(values), vectors, None
     sure = wanted if sure is None else sure
-    coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS, sure)
+    coarse = level.start(wanted, GUARDS if product else FEWER_GUARDS, sure)
     Q = coarse.vectors
     T = level.smoothed(Q)
     block = Block(level, T, level.product(T), len(coarse.values))
@@ -219,14 +252,11 @@ def solve(
         if done and (product is None or not extra or is_separate(block.values, block.norms[:wanted])):
             return block.values, block.X, coarse
         extra -= done
-        if history is not None and not patient and not done:
-            check_pace(history, limit, 1 - float(block.values[wanted - 1]))
         if worst > SLOW * before and steps < MAX_STEPS:
             steps += 1
         before = worst
-        active = active_columns(
-            block, wanted, np.minimum(limit, residuals_for(block.values, wanted)) if done else limit
-        )
+        limits = np.minimum(limit, residuals_for(block.values, wanted)) if done else limit
+        active = active_columns(block, wanted, limits)
         T = correction(level, coarse, Q, block, active, steps)
         block.extend(T, level.product(T), active, level.coarse)
     if worst <= limit:
@@ -234,44 +264,20 @@ def solve(
     raise NotConvergedError(f"the residual was {worst:.1e} after {MAX_ITERATIONS} iterations")
 
 
-def check_pace(history: list[float], limit: float, distance: float) -> None:
-    """Give up where Lanczos is expected to be sooner: noise in many dimensions is not constant over cells.
-
-    Lanczos was seen to need about ``60 + 47 / sqrt(1 - mu)`` products on D1 to D12 and on strips.
-    """
-    needed = iterations_left(history, limit)
-    if len(history) > 5 and LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
-        raise LanczosIsSoonerError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
-
-
 def iterations_left(history: list[float], limit: float) -> float:
-    """How many more it takes at the pace of the last ones; infinitely many while there is none."""
+    """Return how many more it takes at the pace of the last ones; infinitely many while there is none."""
     pace = np.log(history[-5] / history[-1]) / 4 if len(history) > 4 else 0.0
     return float(np.log(max(history[-1] / limit, 1.0)) / max(pace, 1e-3)) if pace else np.inf
 
 
-def start_pairs(
-    level: Level, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int, sure: int
-) -> CoarsePairs:
-    """Pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut.
-
-    After some iterations the first ``sure`` are enough: with millions of points, groups that are almost cut off have
-    values among those of the guards of a coarse level, and come to light late.
-    """
-    values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last, sure=sure)
-    k = kept_pairs(values, wanted, guards)
-    kept = level.backend.xp.ascontiguousarray(vectors[:, :k]).astype("float32")
-    return CoarsePairs(values[:k], kept, float(values[k]))
-
-
 def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
-    """How many of the coarse pairs to keep: up to the widest gap."""
+    """Return how many of the coarse pairs to keep: up to the widest gap."""
     fewest, many = wanted + FEWEST_GUARDS, wanted + guards
     return fewest + int(np.argmax(values[fewest - 1 : many - 1] - values[fewest:many]))
 
 
 def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
-    """Columns that still need work: unconverged ones, and of the guards those that would hold them back."""
+    """Return columns that still need work: unconverged ones, and of the guards those that would hold them back."""
     values, end = block.values, wanted
     while end < len(values) and values[end - 1] - values[end] < 0.05 * (1 - values[wanted - 1]):
         end += 1  # nearly equal to the last wanted one
@@ -282,10 +288,7 @@ def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
 
 
 def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active: np.ndarray, steps: int) -> Array:
-    """New directions: residuals, corrected on the coarse level and smoothed ``steps`` times.
-
-    One column for each active one, then columns of zeros: kernels take them in eights.
-    """
+    """Return new directions: residuals, corrected on the coarse level and smoothed ``steps`` times."""
     xp, kernels = level.backend.xp, level.backend.kernels
     k = block.k
     end = int(active.max()) + 1
@@ -293,7 +296,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
     stiffening = (1 - coarse.values[1:k]).sum() / max((1 - block.values[1:k]).sum(), 1e-30)
     middle = 0.5 * ((1 - coarse.values[end - 1]) + (1 - coarse.following))
     shift = np.minimum(stiffening * distance, middle)
-    idle = -len(active) % 8
+    idle = -len(active) % 8  # columns of zeros: kernels take them in eights
     factors, distance, shift = (np.pad(part, (0, idle)) for part in (1 / block.norms[active], distance, shift))
     chosen = xp.asarray(np.pad(active, (0, idle))), xp.asarray(factors.astype(np.float32))
     Z = level.coarse_solution(level.restricted(block.R, *chosen), 1 - shift, Q)
@@ -305,7 +308,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
 
 
 def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array:
-    """Column by column ``(shift - S) z = f`` on the complement of Q, loosely, by conjugate gradients in float32."""
+    """Solve ``(shift - S) z = f`` column by column beside Q, loosely, by conjugate gradients in float32."""
     xp, kernels = level.backend.xp, level.backend.kernels
     columns = F.shape[1]
     shift = xp.asarray(shift.astype(np.float32))
@@ -336,25 +339,18 @@ def multilevel_eigenpairs(
     count: int,
     *,
     tol: float,
-    last: Callable[[Level, int], tuple[Any, Any]],
-    ends: Callable[[Level], bool],
     info: dict[str, Any],
     ordered: bool | np.ndarray = True,
-    patient: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
 ) -> tuple[Array, Array]:
-    """The leading eigenpairs of S, whose rows stand in order: vectors (n, count), and values with those of guards.
-
-    ``ends`` says whether a coarse level is better solved than coarsened. ``patient`` goes on where Lanczos is expected
-    to be sooner. ``info`` is filled with the counted work, also where the method fails.
-    """
-    levels = build_levels(operator, count + GUARDS, ordered, ends)
+    """Return the leading pairs of S, whose rows stand in order: values with those of guards, vectors (n, count)."""
+    levels = build_levels(operator, count + GUARDS, ordered)
     history: list[float] = []
     try:
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
         # the residuals of the others fall without it
         aim = min(AIM * tol, REFRESH)
-        values, X, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress, patient=patient)
+        values, X, coarse = solve(levels[0], count, aim, 0.0, operator, history, progress)
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)
@@ -366,10 +362,9 @@ def multilevel_eigenpairs(
 
 
 def beside_top(X: Array, top: Array, backend: Any) -> Array:
-    """Eigenvectors (n, k) turned so that the known one comes first, exactly, and the others have nothing of it.
+    """Return eigenvectors (n, k) turned so that the known one comes first, exactly, and the others have nothing of it.
 
-    A residual of 1e-9 leaves ``1e-9 / (1 - mu)`` of it in a vector, which is a lot where parts of the graph hang by a
-    thread. A reflection does it: where eigenvalue 1 comes several times, the known vector is a mixture of several.
+    A residual of 1e-9 leaves ``1e-9 / (1 - mu)`` of it in a vector: a lot where parts of the graph hang by a thread.
     """
     X = X @ backend.asarray(reflection(backend.to_host(top @ X)))
     X[:, 0] = top
@@ -377,14 +372,14 @@ def beside_top(X: Array, top: Array, backend: Any) -> Array:
 
 
 def reflection(along: np.ndarray) -> np.ndarray:
-    """The reflection (k, k) of columns that leaves all of a vector in the first; ``along`` (k,) is its part in each."""
+    """Return the reflection (k, k) of columns that leaves all of a vector, ``along`` (k,) in each, in the first."""
     turn = along.copy()
     turn[0] += np.copysign(np.linalg.norm(turn), turn[0])
     return np.eye(len(turn)) - np.outer(turn, turn) * (2 / (turn @ turn))
 
 
 def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:
-    """P0 has orthonormal columns, so the j-th coarse value cannot exceed the j-th of S: one that does was missed."""
+    """Raise if a coarse value exceeds that of S: P0 has orthonormal columns, so one of S was missed."""
     # slack for the float32 entries of the coarse matrix, whose rounding need not average out on a regular grid
     ahead = coarse[:count] - values[:count] - 0.02 * (1 - values[:count]) - 5e-7
     if (ahead > 0).any():

@@ -22,7 +22,7 @@ COLUMNS_AT_ONCE, FEWEST_COLUMNS = 1 << 23, 4  # numbers in images in float64 tha
 
 
 def whitener(G: np.ndarray, floor: float = 1e-8) -> np.ndarray:
-    """C with ``C' G C = I`` on all directions of a positive matrix that are not lost in rounding."""
+    """Return C with ``C' G C = I`` on all directions of a positive matrix that are not lost in rounding."""
     squares = np.diag(G)
     scale = np.where(squares > 1e-30, 1 / np.sqrt(np.maximum(squares, 1e-30)), 0.0)
     values, vectors = np.linalg.eigh(scale[:, None] * G * scale)
@@ -58,10 +58,7 @@ class Block:
         return len(self.values)
 
     def extend(self, T: Array, ST: Array, active: np.ndarray, coarse: Level | None = None) -> None:
-        """Rayleigh-Ritz on ``[X, P, T]``, from which the directions of ``active`` columns become P; T and ST are taken.
-
-        What the coarse level has noted of its steps comes along with the inner products.
-        """
+        """Take T and ST for Rayleigh-Ritz on ``[X, P, T]``; the directions of ``active`` columns become P."""
         late = getattr(coarse, "late", None)
         noted = [] if late is None else [late]
         products = self.backend.kernels.gram(self.X, self.R, self.P, self.SP, T, ST)
@@ -116,7 +113,7 @@ class Block:
 
 
 def symmetric(XR: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """``X'S X`` but for the Ritz values, which would be 0 without rounding: each entry from the smaller residual.
+    """Return ``X'S X`` but for the Ritz values, 0 without rounding; each entry is from the smaller residual.
 
     Otherwise the residual of a vector would keep the part along another whose own residual is larger.
     """
@@ -124,6 +121,6 @@ def symmetric(XR: np.ndarray, norms: np.ndarray) -> np.ndarray:
 
 
 def leading(B: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most k of the largest eigenvalues, falling, and their vectors; the matrix is symmetric but for rounding."""
+    """Return at most k of the largest eigenvalues, falling, and their vectors; B is symmetric but for rounding."""
     values, vectors = np.linalg.eigh(0.5 * (B + B.T))
     return values[::-1][:k], vectors[:, ::-1][:, :k]
