@@ -361,7 +361,7 @@ def judge_local(tried: Scan, s: int) -> Judged:
 def judge_dimension(dimension: DimensionEstimate) -> Judged:
     """Return how sure the dimension is: what is nearly as good as the one found."""
     d, found, doubts = dimension.value, dimension.confidence, []
-    curve, wider = [*dimension.curve, 0.0], [*(dimension.curve if dimension.wider is None else dimension.wider), 0.0]
+    curve, wider = [*dimension.curve, 0.0], [*dimension.wider, 0.0]
     if found.level == "low":
         text = "no direction stands out from the noise around a point, so the dimension is a guess"
         doubts.append(grave("dimension.guess", text))
