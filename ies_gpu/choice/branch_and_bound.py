@@ -24,8 +24,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.plain import FLOOR
 from .criterion import CandidateSets, log_volumes
-from .pool import Pool, Subset, exchanged, grown, mean_scores, random_sets
-from .submodular import block_sums, increment_bytes, increments
+from .heuristics import Pool, Subset, block_sums, exchanged, grown, increments, mean_scores, random_sets
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
@@ -119,7 +118,7 @@ class Tree:
             return xp.concatenate([(counts @ score)[None], counts @ gains])
 
         if members not in self.known:
-            means = block_sums(bases, increment_bytes(m, d), level_and_weights) / len(bases)
+            means = block_sums(bases, level_and_weights) / len(bases)
             self.known[members] = float(means[0]), means[1:]
         return self.known[members]
 
