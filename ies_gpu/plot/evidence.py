@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.diagnosis.diagnose import Diagnosis
-from ..analysis.stability.result import Stability
+from ..analysis.diagnosis import Diagnosis
+from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..parameters.dimension import DOUBTFUL, THRESHOLD

@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, plot, select_coordinates
-from ies_gpu.analysis.stability.result import Stability
+from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.maps import near
 
