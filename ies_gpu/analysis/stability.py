@@ -38,8 +38,7 @@ KEPT = 0.9  # the share of a subsample that must lie in one connected part
 OWN = {"disconnected", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
     "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
-    "subset_size",
-    "zeta", "percentile", "search", "dtype", "random_state", "tol",
+    "subset_size", "zeta", "percentile", "search", "dtype", "random_state", "tol",
 )  # fmt: skip
 
 
@@ -217,6 +216,9 @@ def selection_stability(
     >>> sum(stability.refits.values())
     1.0
     """
+    if not isinstance(selection, Selection):
+        text = f"selection_stability takes a Selection from select_coordinates, got {type(selection).__name__}"
+        raise refusal("selection.type", text, kind=TypeError)
     n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0, high=1_000_000)
     n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share = check_number("share", share, high=1.0)

@@ -29,6 +29,7 @@ FEWEST = 100  # points, below which nothing is turned
 TURNED_BY = 2_000  # points at most that a turn is found from; it is tested on as many as a verdict looks at
 SHARED = 0.01, 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
 OPEN = 0.003  # and beside the logarithm of the volume
+ENOUGH = {"maxiter": 60, "ftol": 1e-6}  # steps, and how little one may gain: no picture shows more
 FLOOR = 0.02  # of a squared volume, at which the logarithm ends
 SMALL = 0.02  # weights that are left out
 LOSES, EXPLAINS = 1.02, 0.95  # times what was lost of a direction, and unexplained of the points: a turn is taken below
@@ -171,7 +172,7 @@ def more_open(F: np.ndarray, values: np.ndarray, W: np.ndarray, price: np.ndarra
         slope -= OPEN * 2 * w * (price - cost) / length
         return OPEN * cost.sum() - 0.5 * np.linalg.slogdet(G)[1].mean(), -slope.ravel()
 
-    found = minimize(value, W[1:].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x.reshape(s - 1, m)
+    found = minimize(value, W[1:].ravel(), jac=True, method="L-BFGS-B", options=ENOUGH).x.reshape(s - 1, m)
     return np.concatenate([W[:1], found / np.linalg.norm(found, axis=1, keepdims=True)])
 
 
@@ -191,16 +192,15 @@ def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, d: int) -> 
     X = X - X.mean(axis=0)
     X = X / (np.abs(X).max() or 1.0)
     X = X @ leading_axes(X, COMPONENTS)
-    lost, left = [], []
-    for W in turns:
-        errors = X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0))
-        lost.append(lost_along(X, errors, d))
-        left.append((errors / column_units(X)).var(axis=0))
-    shares = np.array(left)[:, np.min(left, axis=0) < NOISE]
+    errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
+    left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
+    shares = left[:, np.min(left, axis=0) < NOISE]
     means, less = shares.mean(axis=1), shares[0] - shares
-    passed = (np.array(lost) <= LOSES * lost[0]) & (means <= EXPLAINS * means[0])
-    passed &= -less.min(axis=1) <= WORSE * less.max(axis=1)
-    return turns[int(np.where(passed, means, np.inf).argmin())] if passed.any() else None
+    passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
+    for k in sorted(np.flatnonzero(passed), key=lambda k: means[k]):
+        if lost_along(X, errors[k], d) <= LOSES * lost_along(X, errors[0], d):
+            return turns[k]
+    return None
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:

@@ -224,6 +224,8 @@ def test_bad_arguments(strip, options, code):
         selection_stability(fit, **{"X": points} | options)
     with refused("bases.not_kept"):
         selection_stability(replace(fit, bases=None))
+    with refused("selection.type", TypeError):
+        selection_stability(points)
 
 
 def sampled_strip(ratio: float, density: float, seed: int):
