@@ -316,18 +316,15 @@ def doubts_of(
 
 def stray_finding(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> Finding:
     """The warning about coordinates on a few points: what became of them, and what helps."""
-    m, entry = options.n_components, options.entry
+    entry = options.entry
     looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
     ways = [f"set {option('self_loops', False)}"] if looped else []
     ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if entry == "X" else []
     ways += ["leave out the rows listed as stray_points in the diagnostics"] if rows else []
-    advice = " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:]))) or "leave out these points"
-    one, many = len(stray) == 1, "all" if len(stray) == m else f"{len(stray)}"
-    are, each, in_all = "is" if one else "are", "" if one else " each", f" ({rows} in all)" if rows else ""
-    who = f"{many} of phi1..phi{m} {are} concentrated on a few stray points{each}{in_all}"
-    if set(stray) & set(subset):  # too few others for a set
-        return warning("stray.kept", f"{who}, so none could be excluded; the choice is doubtful", advice)
-    left = "was excluded" if one else "were excluded"
-    names = first_few(coordinate_names(stray))
-    text = f"{who} and {left}: {names}. {'It leaves' if one else 'They leave'} less room for the shape"
-    return warning("stray.excluded", text, advice)
+    advice = ", or ".join(ways) or "leave out these points"
+    who = f"coordinates that live on a few stray points{f' ({rows} in all)' * bool(rows)}: "
+    who += first_few(coordinate_names(stray))
+    if set(stray) & set(subset):
+        text = f"{who}. Without them too few are left for a set, so they were not excluded, and the choice is doubtful"
+        return warning("stray.kept", text, advice)
+    return warning("stray.excluded", f"{who}. They were excluded, which leaves less room for the shape", advice)

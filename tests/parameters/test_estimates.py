@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ies_gpu import estimate_dimension, estimate_parameters
-from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import plane
 from tests.said import refused
 
@@ -45,7 +44,6 @@ def test_wrong_estimates_are_refused():
     for call, code in (
         (lambda: estimate_dimension(X, sample_size=0), "sample_size.range"),
         (lambda: estimate_parameters(X, bandwidth=-1), "bandwidth.range"),
-        (lambda: unexplained_variance(X, X[:3]), "coordinates.rows"),
     ):
         with refused(code):
             call()

@@ -23,14 +23,6 @@ def test_a_chart_explains_everything_and_noise_nothing():
     assert unexplained_variance(X, flat[:, :1]) == pytest.approx(1.1 * X[:, 2].var() / X.var(axis=0).sum(), rel=0.1)
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_no_columns_explain_nothing(which):
-    arrays = [np.ones((5, 1)), np.ones((5, 1))]
-    arrays[which] = np.ones((5, 0))
-    with pytest.raises(ValueError, match=r"(X|coordinates) must have at least 1 column, got shape \(5, 0\)"):
-        unexplained_variance(*arrays, n_neighbors=2)
-
-
 def test_unexplained_variance_by_brute_force(on):
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=(70, 4)), rng.normal(size=(70, 2)) * [1, 100]
