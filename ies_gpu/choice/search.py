@@ -329,7 +329,7 @@ def search_branch_and_bound(
 
     A set A stands for all sets that contain it, and its upper bound is compared with the best loss found so far. If
     sets have nearly equal scores and the penalty is small, most of them remain and are scored. With ``zeta="auto"`` a
-    finished search gives the exact path; the regret covers only the sets that were scored at every point.
+    finished search gives the exact path; the regret covers only the sets that were scored.
 
     Parameters
     ----------
