@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from ies_gpu.datasets import synthetic
 from ies_gpu.errors import NotConvergedError
 from ies_gpu.results.selection import Ranking, Selection
 from tests.manifolds import identified, neumann, rectangle
-from tests.said import refused, warned
+from tests.said import refused
 
 
 @pytest.fixture(scope="module")
@@ -132,18 +131,6 @@ def test_points_that_the_fit_left_out(strip):
     assert found.refits == selection_stability(alone, X=points, n_bootstrap=5, n_refits=2).refits
     with refused("X.rows"):
         selection_stability(fit, X=points)
-
-
-def test_a_word_on_the_device_comes_once(strip, monkeypatch):
-    """CuPy is installed, and there is no GPU: ten refits must not say so ten times."""
-    from ies_gpu.backend import cuda
-
-    points, fit = strip
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    monkeypatch.setattr(cuda, "probe", lambda number: SimpleNamespace(ok=False, code="no-driver", detail="no driver"))
-    with warned("device.cpu", RuntimeWarning) as caught:
-        selection_stability(fit, X=points, n_bootstrap=2, n_refits=3)
-    assert len(caught) == 1
 
 
 def test_a_subsample_without_eigenvectors_does_not_end_the_others(strip, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all, largest_size
+from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all
 from ies_gpu.parameters.trial import Estimated
 
 
@@ -154,11 +154,3 @@ def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():
     still = scanned({2: 0.5, 3: 0.4, 4: 0.4})
     still.trials[0].limit = lambda s: Estimated(0.001, 0.0)
     assert still.settle(2, 4) == 2
-
-
-def test_the_largest_size():
-    assert largest_size(1, 20) == 2
-    assert largest_size(2, 20) == 4
-    assert largest_size(5, 20) == 6  # more than 20,000 sets of seven
-    assert largest_size(5, 6) == 6
-    assert largest_size(4, 300) == 4  # C(299, 4) sets of five are too many
