@@ -26,7 +26,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
-from ..choice.collapse import (
+from ..choice.criterion import log_volumes
+from ..choice.lost import (
     COLLAPSED,
     FLAT,
     SMALLEST,
@@ -37,7 +38,6 @@ from ..choice.collapse import (
     flatness_of,
     spread,
 )
-from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_numbers, names_text
 from ..embedding.connectivity import parts_of
 from ..embedding.graph import knn_graph

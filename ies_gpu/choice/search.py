@@ -16,10 +16,9 @@ from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
 from .branch_and_bound import NODES, branch_sets
-from .criterion import CandidateSets, Scores, all_sets, check_bases, penalties, score_pass
+from .criterion import CandidateSets, Scores, all_sets, candidates, check_bases, penalties, score_pass
 from .heuristics import greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
-from .stray import candidates
 
 if TYPE_CHECKING:
     from ..embedding.diffusion import Embedding

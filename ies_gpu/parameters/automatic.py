@@ -11,8 +11,8 @@ import numpy as np
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
+from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult
-from ..choice.stray import stray_coordinates
 from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
 from ..findings import Finding, Judged, finding_of, grave, light, note, option, refusal, warning

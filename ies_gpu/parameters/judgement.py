@@ -10,8 +10,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
-from ..choice.collapse import COLLAPSED, FLAT, NEIGHBORS, SMALLEST, collapse_of, evenly_steep, find_folds, flatness_of
-from ..choice.lost import FUNCTIONS, Lost, lost_of_graph, lost_of_points
+from ..choice.lost import FUNCTIONS, SMALLEST, Lost, folded_share, lost_of_graph, lost_of_points, shape_of_map
 from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import recurrence
 from ..errors import first_few
@@ -223,11 +222,7 @@ def dimension_findings(X: Array, d: int) -> list[Finding]:
 
 def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tuple[Answer, list[Finding]]:
     """Return whether a map is turned over somewhere, or brings distant parts together, and reasons to doubt it."""
-    members, k = list(subset), min(NEIGHBORS, len(sample.bases) - 1)
-    collapse = collapse_of(evenly_steep(sample.unit, values), members, k)
-    flat = flatness_of(sample.bases, sample.singular_values, values, members)[0]
-    touching = float(((collapse.ratio > COLLAPSED) & (flat >= FLAT)).mean())
-    folds = find_folds(*sample[1:3], values, members, collapse.in_all)
+    touching, folds = shape_of_map(sample.unit, *sample[1:3], values, list(subset))
     found = []
     if folds is not None and folds.share > FOLDED[0]:
         say = grave if folds.share > FOLDED[1] else light
@@ -243,7 +238,7 @@ def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tup
         return answer_on("shape", figure, "; ".join(finding.text for finding in found) + sample.words, found), found
     if folds is not None:
         return Answer("good", figure, f"no fold, knot or overlap found{sample.words}"), found
-    if len(members) > sample.bases.shape[2]:
+    if len(subset) > sample.bases.shape[2]:
         text = "no overlap or crossing was found; knots are not looked for with more coordinates than dimensions"
         return Answer("good", figure, text + sample.words), found
     text = "no overlap was found; folds were not checked, since the tangent planes have no common orientation"
@@ -252,13 +247,7 @@ def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tup
 
 def is_folded(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> bool:
     """Return whether a map is so folded that it is doubtful."""
-    if len(subset) != sample.bases.shape[2]:
-        return False
-    backend = backend_of(sample.coordinates)
-    with backend.active():
-        near = backend.nearest(evenly_steep(sample.unit, values), min(NEIGHBORS, len(sample.bases) - 1))[1]
-    folds = find_folds(*sample[1:3], values, list(subset), near)
-    return folds is not None and folds.share > FOLDED[1]
+    return folded_share(sample.unit, *sample[1:3], values, list(subset)) > FOLDED[1]
 
 
 def needed(lost: list[Lost], subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
