@@ -27,17 +27,7 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..choice.criterion import log_volumes
-from ..choice.lost import (
-    COLLAPSED,
-    FLAT,
-    SMALLEST,
-    Collapse,
-    collapse_of,
-    evenly_steep,
-    find_folds,
-    flatness_of,
-    spread,
-)
+from ..choice.lost import COLLAPSED, FLAT, SMALLEST, Collapse, collapse_of, evenly_steep, find_folds, flatness_of, reach
 from ..choice.naming import coordinate_numbers, names_text
 from ..embedding.connectivity import parts_of
 from ..embedding.graph import knn_graph
@@ -292,7 +282,7 @@ def stretched(
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return spread(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
+    return reach(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:

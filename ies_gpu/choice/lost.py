@@ -185,10 +185,10 @@ def collapse_of(every: np.ndarray, members: list[int], k: int) -> Collapse:
         _, in_map = backend.nearest(np.ascontiguousarray(every[:, members]), k)
         distances, in_all = backend.nearest(every, k)
     within = np.maximum(np.median(distances, axis=1), 1e-15)
-    return Collapse(spread(every, np.arange(len(every)), in_map) / within, in_map, in_all, within)
+    return Collapse(reach(every, np.arange(len(every)), in_map) / within, in_map, in_all, within)
 
 
-def spread(every: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
+def reach(every: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Median distance in all eigenvectors between each of the points and the points near it."""
     found = np.empty(len(points))
     for block in backend_of(every).blocks(len(points), 24.0 * near.shape[1] * every.shape[1], "diagnosis"):
