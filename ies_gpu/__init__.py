@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
-    "analysis.diagnosis": "Diagnosis diagnose",
+    "analysis.diagnose": "Diagnosis diagnose",
     "analysis.parameters": "Parameters estimate_parameters",
     "analysis.stability": "Stability selection_stability",
     "backend": "backend_of",
@@ -43,7 +43,7 @@ __all__ = [*_HOME, *_MODULES]
 
 if TYPE_CHECKING:
     from . import datasets, plot
-    from .analysis.diagnosis import Diagnosis, diagnose
+    from .analysis.diagnose import Diagnosis, diagnose
     from .analysis.parameters import Parameters, estimate_parameters
     from .analysis.stability import Stability, selection_stability
     from .backend import backend_of

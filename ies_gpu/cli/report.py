@@ -78,7 +78,7 @@ def judged(args: argparse.Namespace, selection: Any, points: Any, console: Conso
     """Return the diagnosis and the stability, where they are asked for."""
     found: dict[str, Any] = {}
     if args.diagnose:
-        from ..analysis.diagnosis import diagnose
+        from ..analysis.diagnose import diagnose
 
         console.progress("diagnosis", 0, 0)
         found["diagnosis"] = diagnose(selection, X=points)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.diagnosis import Diagnosis
+from ..analysis.diagnose import Diagnosis
 from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.diagnosis import Diagnosis
+from ..analysis.diagnose import Diagnosis
 from ..analysis.stability import Stability
 from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, page_text

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..analysis.diagnosis import Diagnosis, diagnose
+from ..analysis.diagnose import Diagnosis, diagnose
 from ..analysis.stability import Stability
 from ..choice.naming import names_text
 from ..files.writing import check_output, whole_or_nothing

@@ -9,7 +9,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import diagnose, plot
-from ies_gpu.analysis.diagnosis import find_sheets, stretched
+from ies_gpu.analysis.diagnose import find_sheets, stretched
 from ies_gpu.choice.lost import collapse_of, scaled_jacobian
 from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
