@@ -29,7 +29,6 @@ from ..findings import code_of, listen, option, refusal
 from ..options import INPUTS
 from ..results.same_points import used_points
 from ..results.selection import Selection, bases_of
-from ..select import select_coordinates
 from ..validation import check_integer, check_number, check_points, check_seed
 
 POOL = 5_000  # the bootstrap chooses among at most this many sets
@@ -219,12 +218,14 @@ def selection_stability(
     if not isinstance(selection, Selection):
         text = f"selection_stability takes a Selection from select_coordinates, got {type(selection).__name__}"
         raise refusal("selection.type", text, kind=TypeError)
+    from .. import select  # pictures of a Stability need no run
+
     n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0, high=1_000_000)
     n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share = check_number("share", share, high=1.0)
     seed = check_seed(random_state)
     rng = np.random.default_rng(seed)
-    allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
+    allowed = set(inspect.signature(select.select_coordinates).parameters) - set(INPUTS)
     if unknown := set(options) - allowed:
         text = f"not options of select_coordinates for points: {', '.join(sorted(unknown))}"
         raise refusal("options.unknown", text, kind=TypeError)
@@ -343,6 +344,8 @@ def _refitted(
     progress: Callable[[str, int, int], None] | None,
 ) -> tuple[list[tuple[int, ...]], int]:
     """Return the sets that subsamples choose, numbered as in the full sample, and how many fits failed."""
+    from .. import select
+
     chosen, failed = [], 0
     n = len(selection.coordinates)
     host = to_host(selection.coordinates)
@@ -353,7 +356,7 @@ def _refitted(
         rows = np.sort(rng.choice(n, size, replace=False))
         try:
             with listen(IESWarning):
-                fit = select_coordinates(X[rows], **options | {"disconnected": "largest", "keep_bases": False})
+                fit = select.select_coordinates(X[rows], **options | {"disconnected": "largest", "keep_bases": False})
         except (DisconnectedGraphError, NotConvergedError, np.linalg.LinAlgError):
             fit = None
         except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import selection_stability
-from ies_gpu.analysis import stability
+from ies_gpu import select, selection_stability
 from ies_gpu.analysis.stability import Stability, matched_subset, weighted_choices
 from ies_gpu.choice.search import search_exhaustive
 from ies_gpu.choice.stable import NearPair, near_pairs, same_up_to_twins
@@ -108,7 +107,7 @@ def test_twins():
     assert found.confidence < 0.5 < found.confidence_up_to_twins < 0.9
 
 
-@pytest.mark.parametrize("search", ["greedy", "submodular", "branch_and_bound"])
+@pytest.mark.parametrize("search", ["greedy", "submodular"])
 def test_where_only_a_pool_of_sets_was_scored(strip, search):
     """Each point once is the choice itself, also among the few sets that such a search has scored."""
     points, _ = strip
@@ -135,7 +134,7 @@ def test_points_that_the_fit_left_out(strip):
 
 def test_a_subsample_without_eigenvectors_does_not_end_the_others(strip, monkeypatch):
     points, fit = strip
-    real, asked = stability.select_coordinates, []
+    real, asked = select.select_coordinates, []
 
     def unlucky(X, **options):
         asked.append(len(X))
@@ -143,7 +142,7 @@ def test_a_subsample_without_eigenvectors_does_not_end_the_others(strip, monkeyp
             raise NotConvergedError("the eigenvectors did not converge")
         return real(X, **options)
 
-    monkeypatch.setattr(stability, "select_coordinates", unlucky)
+    monkeypatch.setattr(select, "select_coordinates", unlucky)
     found = selection_stability(fit, X=points, n_bootstrap=2, n_refits=3)
     assert (found.n_refits, found.failed_refits) == (2, 1)
 
