@@ -79,5 +79,6 @@ def test_a_uniform_torus_has_its_levina_bickel_dimension(rng, dimension):
 
 
 def test_every_backend_estimates_the_same(on):
+    """The radius is one of the distances, so that their last digit decides whether a neighbour is on its edge."""
     X = plane(500, 2, 0.05)
-    np.testing.assert_allclose(on(estimate_dimension)(X).curve, estimate_dimension(X).curve)
+    np.testing.assert_allclose(on(estimate_dimension)(X).curve, estimate_dimension(X).curve, rtol=1e-3)
