@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
-    "analysis.diagnosis.diagnose": "Diagnosis diagnose",
+    "analysis.diagnose": "Diagnosis diagnose",
     "analysis.parameters": "Parameters estimate_parameters",
-    "analysis.stability.replicates": "selection_stability",
-    "analysis.stability.result": "Stability",
+    "analysis.stability": "Stability selection_stability",
     "backend": "backend_of",
     "choice.criterion": "score_subsets",
     "choice.regularization": "Segment leave_one_out_regret regularization_path",
@@ -44,10 +43,9 @@ __all__ = [*_HOME, *_MODULES]
 
 if TYPE_CHECKING:
     from . import datasets, plot
-    from .analysis.diagnosis.diagnose import Diagnosis, diagnose
+    from .analysis.diagnose import Diagnosis, diagnose
     from .analysis.parameters import Parameters, estimate_parameters
-    from .analysis.stability.replicates import selection_stability
-    from .analysis.stability.result import Stability
+    from .analysis.stability import Stability, selection_stability
     from .backend import backend_of
     from .choice.criterion import score_subsets
     from .choice.regularization import Segment, leave_one_out_regret, regularization_path

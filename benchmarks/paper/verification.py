@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import backend_of
-from ies_gpu.parameters.dimension import levina_bickel_dimension
 from ies_gpu.plot.figure import new_figure, styled
 
 from .book import Book
@@ -36,6 +35,12 @@ class Verified(NamedTuple):
     middle: tuple[float, float]
 
 
+def levina_bickel(X: np.ndarray) -> float:
+    """Return the dimension by Levina and Bickel (2004) as in the paper: the mean over points and k = 10 to 20."""
+    logs = np.log(np.sort(backend_of(X).nearest(X, 20)[0], axis=1))
+    return float(np.mean([(1 / (logs[:, k - 1 : k] - logs[:, : k - 1]).mean(axis=1)).mean() for k in range(10, 21)]))
+
+
 def verify(case: Case, dimension_points: int) -> Verified:
     """Every set of the ranking against the truth."""
     from scipy.stats import spearmanr
@@ -46,7 +51,7 @@ def verify(case: Case, dimension_points: int) -> Verified:
     subsets = case.ranking
     with backend_of(Y).active():  # once, not for each of hundreds of sets
         errors = np.array([procrustes_error(truth, Y[:, s]) for s in subsets])
-        dimensions = np.array([levina_bickel_dimension(Y[few][:, s], average="mean").mean() for s in subsets])
+        dimensions = np.array([levina_bickel(Y[few][:, s]) for s in subsets])
     at_middle = {tuple(s): rank for rank, s in enumerate(case.selection.ranking.subsets.tolist())}
     both = [list(range(len(subsets))), [at_middle[tuple(s)] for s in subsets.tolist()]]
     first, middle = ([float(spearmanr(ranks, v).statistic) for v in (errors, dimensions)] for ranks in both)

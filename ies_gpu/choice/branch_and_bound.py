@@ -23,14 +23,11 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.plain import FLOOR
-from .criterion import CandidateSets, log_volumes
-from .pool import Pool, Subset, exchanged, grown, mean_scores, random_sets
-from .submodular import block_sums, increment_bytes, increments
+from .criterion import CandidateSets
+from .heuristics import Pool, Subset, block_sums, exchanged, grown, increments
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
-SHARES = (64, 32, 16, 8, 4, 2, 1)  # sets are scored on n/64 of the points first, and on the others if need be
-SAMPLE = 64  # random sets that say at which points sets lose most
 BATCH = 512  # sets scored side by side
 SOUND = 0.25 * log(FLOOR)  # half the lowest score: a set that scores less at a point is singular up to rounding
 
@@ -38,9 +35,8 @@ SOUND = 0.25 * log(FLOOR)  # half the lowest score: a set that scores less at a 
 def branch_sets(
     bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, node_limit: int = NODES
 ) -> CandidateSets:
-    """Name all sets that are scored to the end, at zeta or (for None) along the path, with what is proved."""
-    sample = random_sets(bases.shape[1], s, SAMPLE, np.random.default_rng(0))
-    tree = Tree(hardest_first(bases, sample), eigenvalues, s, node_limit)
+    """Name all sets that are scored, at zeta or (for None) along the path, with what is proved."""
+    tree = Tree(bases, eigenvalues, s, node_limit)
     asked = tree.pool.trace(tree.search, zeta)
     exact = tree.gap <= ROUNDING
     if not exact:
@@ -50,7 +46,6 @@ def branch_sets(
     return tree.pool.named(
         method="branch_and_bound", guarantee=guarantee, path_exact=exact and zeta is None, zetas_asked=asked,
         gap=0.0 if exact else tree.gap, nodes=tree.nodes,
-        sets_scored=len(tree.pool.scores.keys() | tree.ceilings.keys()),
     )  # fmt: skip
 
 
@@ -62,7 +57,6 @@ class Tree:
         self.pool, self.s, self.node_limit = Pool(bases, eigenvalues, s), s, node_limit
         self.nodes, self.gap = 0, 0.0
         self.known: dict[Subset, tuple[float, np.ndarray]] = {}  # levels and weights, which do not depend on zeta
-        self.ceilings: dict[Subset, float] = {}  # upper bounds of R of sets that were not scored to the end
 
     def search(self, zeta: float) -> None:
         """Prove the best set at zeta, or note the gap."""
@@ -119,7 +113,7 @@ class Tree:
             return xp.concatenate([(counts @ score)[None], counts @ gains])
 
         if members not in self.known:
-            means = block_sums(bases, increment_bytes(m, d), level_and_weights) / len(bases)
+            means = block_sums(bases, level_and_weights) / len(bases)
             self.known[members] = float(means[0]), means[1:]
         return self.known[members]
 
@@ -161,36 +155,6 @@ class Tree:
             if not batch:
                 break
             sets = [tuple(sorted((*members, *(candidates[p] for p in places[i])))) for i in batch]
-            best = max(best, self.score(sets, zeta, best))
+            self.pool.add(sets)
+            best = max(best, *(self.pool.loss(subset, zeta) for subset in sets))
         return best
-
-    def score(self, sets: list[Subset], zeta: float, best: float) -> float:
-        """The highest loss among sets, each scored until it can no longer exceed ``best``."""
-        pool, n = self.pool, len(self.pool.bases)
-        known = [pool.loss(subset, zeta) for subset in sets if subset in pool.scores]
-        new = [
-            subset for subset in sets
-            if subset not in pool.scores and self.ceilings.get(subset, 0.0) - zeta * pool.penalty(subset) > best
-        ]  # fmt: skip
-        needed = np.array([best + zeta * pool.penalty(subset) for subset in new])
-        totals, alive, done = np.zeros(len(new)), np.arange(len(new)), 0
-        for share in SHARES:
-            if not len(alive) or done == n:
-                break
-            part = pool.bases[done : max(done + 1, n // share)]
-            totals[alive] += len(part) * mean_scores(part, [new[i] for i in alive])
-            done += len(part)
-            lost = alive[totals[alive] / n < needed[alive] - ROUNDING] if done < n else alive[:0]
-            self.ceilings.update({new[i]: totals[i] / n for i in lost})
-            alive = np.setdiff1d(alive, lost)
-        for i in alive:
-            pool.scores[new[i]] = totals[i] / n
-            self.ceilings.pop(new[i], None)
-            known.append(pool.loss(new[i], zeta))
-        return max(known, default=-inf)
-
-
-def hardest_first(bases: Array, sets: list[Subset]) -> Array:
-    """The bases, with the points first at which some sets score lowest: there a bad set loses soonest."""
-    xp = backend_of(bases).xp
-    return bases[xp.argsort(log_volumes(bases, np.array(sets, dtype=np.int32)).mean(axis=1))]

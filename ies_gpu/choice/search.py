@@ -16,11 +16,9 @@ from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
 from .branch_and_bound import NODES, branch_sets
-from .criterion import CandidateSets, Scores, all_sets, check_bases, penalties, score_pass
-from .pool import greedy_sets
+from .criterion import CandidateSets, Scores, all_sets, candidates, check_bases, penalties, score_pass
+from .heuristics import greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
-from .stray import candidates
-from .submodular import submodular_sets
 
 if TYPE_CHECKING:
     from ..embedding.diffusion import Embedding
@@ -254,10 +252,9 @@ def search_greedy(
 ) -> SearchResult:
     """Start with the best set of d coordinates and add the best next one until there are enough.
 
-    This is the paper's greedy search; with ``subset_size = intrinsic_dim`` it scores every set. With ``zeta="auto"``
-    the path is traced by running the search at zeta = 0 and wherever the lines found so far cross. Path and regret
-    then cover only the ``details["pool_size"]`` sets that were scored on the way. ``search_order`` is the order of
-    adding; the first d coordinates come in ascending order.
+    This is the paper's greedy search; with ``subset_size = intrinsic_dim`` it scores every set. With ``zeta="auto"`` it
+    runs at zeta = 0 and wherever the lines found so far cross; path and regret cover only the sets that were scored.
+    ``search_order`` is the order of adding; the first d coordinates come in ascending order.
 
     Parameters
     ----------
@@ -288,10 +285,9 @@ def search_submodular(
 ) -> SearchResult:  # fmt: skip
     """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
 
-    From several starts (the best set known, a set grown by greedy additions, random sets) the three procedures of Iyer
-    and Bilmes [1]_ climb, and exchanges of single members finish. No exchange of one member improves the result, but
-    nothing proves that it is the best. With ``zeta="auto"`` the path is traced by running the search at zeta = 0 and
-    wherever the lines found so far cross. Path and regret cover only the sets that were scored.
+    From several starts (the best set known, a set grown by greedy additions, random sets) the modular-modular procedure
+    of Iyer and Bilmes [1]_ climbs, and exchanges of single members finish. No exchange of one member improves the
+    result, but nothing proves that it is the best. Path and regret cover only the sets that were scored.
 
     Parameters
     ----------
@@ -330,13 +326,9 @@ def search_branch_and_bound(
 ) -> SearchResult:  # fmt: skip
     """Find the best set, as enumeration does, without scoring sets that cannot be the best.
 
-    A set A stands for all sets that contain it. Its upper bound is compared with the best loss found so far, which a
-    local search provides. The sets that remain are scored, each only until its points have lost too much: scores are
-    never positive, so no later point can make up for it. If sets have nearly equal scores and the penalty is small,
-    most of them remain.
-
-    With ``zeta="auto"`` the search runs wherever the path can have a corner. A finished search gives the exact path;
-    the regret covers only the sets that were scored at every point.
+    A set A stands for all sets that contain it, and its upper bound is compared with the best loss found so far. If
+    sets have nearly equal scores and the penalty is small, most of them remain and are scored. With ``zeta="auto"`` a
+    finished search gives the exact path; the regret covers only the sets that were scored.
 
     Parameters
     ----------

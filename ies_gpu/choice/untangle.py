@@ -20,15 +20,15 @@ from ..backend.steps import step
 from ..embedding.order import leading_axes
 from ..findings import Finding, note, option
 from ..validation import check_real_array
-from .criterion import check_subsets
+from .criterion import check_subsets, stray_coordinates
 from .lost import COMPONENTS, SAMPLE, lost_along, mean_over, nearest_in_map
 from .naming import coordinate_names, formula
-from .stray import stray_coordinates
 
 FEWEST = 100  # points, below which nothing is turned
 TURNED_BY = 2_000  # points at most that a turn is found from; it is tested on as many as a verdict looks at
 SHARED = 0.01, 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
 OPEN = 0.003  # and beside the logarithm of the volume
+ENOUGH = {"maxiter": 60, "ftol": 1e-6}  # steps, and how little one may gain: no picture shows more
 FLOOR = 0.02  # of a squared volume, at which the logarithm ends
 SMALL = 0.02  # weights that are left out
 LOSES, EXPLAINS = 1.02, 0.95  # times what was lost of a direction, and unexplained of the points: a turn is taken below
@@ -41,41 +41,11 @@ def untangle(
     coordinates: Array, eigenvalues: Array, bases: Array, singular_values: Array, subset: Sequence[int], *,
     X: Array = None, rows: np.ndarray | None = None,
 ) -> np.ndarray | None:  # fmt: skip
-    """Turn the chosen coordinates but the first, if that straightens the map.
+    """Return weights W (m, s) that turn the chosen coordinates but the first, if that straightens the map, or None.
 
-    Parameters
-    ----------
-    coordinates : ndarray of shape (n_samples, n_components)
-        Eigenvectors.
-    eigenvalues : ndarray of shape (n_components,)
-        Their eigenvalues, in the units of the singular values: those of the Laplace-Beltrami operator.
-    bases, singular_values : ndarray of shape (n_samples, n_components, d) and (n_samples, d)
-        The tangent bases of these coordinates and the singular values of their co-metric, as ``U`` and ``sigma`` of
-        :func:`ies_gpu.riemannian_metric`.
-    subset : sequence of int
-        The chosen ones, 0-based.
-    X : ndarray of shape (n_samples, n_features), optional
-        The points, by which a turn is tested; without them all eigenvectors stand in.
-    rows : ndarray of shape (n_samples,), optional
-        The row of ``X`` of each point, where the coordinates stand in another order.
-
-    Returns
-    -------
-    ndarray of shape (n_components, s) or None
-        The weights W: ``coordinates @ W`` are the turned coordinates, each as long as the one it was turned from. None
-        if no turn passes the test.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> from ies_gpu.choice.untangle import untangle
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=1000).X
-    >>> laplacian = ies_gpu.laplacian_of_points(strip, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=12)
-    >>> metric = ies_gpu.riemannian_metric(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> values = laplacian.scale * embedding.eigenvalues
-    >>> untangle(embedding.coordinates, values, metric.U, metric.sigma, (0, 6), X=strip).shape
-    (12, 2)
+    ``coordinates`` (n, m) are eigenvectors, ``eigenvalues`` (m,) those of the Laplace-Beltrami operator, ``bases`` and
+    ``singular_values`` the tangent spaces of all m. By the points ``X`` a turn is tested; without them all eigenvectors
+    stand in. ``rows`` says which row of X each point is. Turned coordinates ``coordinates @ W`` keep their lengths.
     """
     Y = check_real_array("coordinates", coordinates, 2)
     backend, (n, m) = backend_of(Y), Y.shape
@@ -171,7 +141,7 @@ def more_open(F: np.ndarray, values: np.ndarray, W: np.ndarray, price: np.ndarra
         slope -= OPEN * 2 * w * (price - cost) / length
         return OPEN * cost.sum() - 0.5 * np.linalg.slogdet(G)[1].mean(), -slope.ravel()
 
-    found = minimize(value, W[1:].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x.reshape(s - 1, m)
+    found = minimize(value, W[1:].ravel(), jac=True, method="L-BFGS-B", options=ENOUGH).x.reshape(s - 1, m)
     return np.concatenate([W[:1], found / np.linalg.norm(found, axis=1, keepdims=True)])
 
 
@@ -191,16 +161,15 @@ def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, d: int) -> 
     X = X - X.mean(axis=0)
     X = X / (np.abs(X).max() or 1.0)
     X = X @ leading_axes(X, COMPONENTS)
-    lost, left = [], []
-    for W in turns:
-        errors = X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0))
-        lost.append(lost_along(X, errors, d))
-        left.append((errors / column_units(X)).var(axis=0))
-    shares = np.array(left)[:, np.min(left, axis=0) < NOISE]
+    errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
+    left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
+    shares = left[:, np.min(left, axis=0) < NOISE]
     means, less = shares.mean(axis=1), shares[0] - shares
-    passed = (np.array(lost) <= LOSES * lost[0]) & (means <= EXPLAINS * means[0])
-    passed &= -less.min(axis=1) <= WORSE * less.max(axis=1)
-    return turns[int(np.where(passed, means, np.inf).argmin())] if passed.any() else None
+    passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
+    for k in sorted(np.flatnonzero(passed), key=lambda k: means[k]):
+        if lost_along(X, errors[k], d) <= LOSES * lost_along(X, errors[0], d):
+            return turns[k]
+    return None
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:

@@ -78,13 +78,13 @@ def judged(args: argparse.Namespace, selection: Any, points: Any, console: Conso
     """Return the diagnosis and the stability, where they are asked for."""
     found: dict[str, Any] = {}
     if args.diagnose:
-        from ..analysis.diagnosis.diagnose import diagnose
+        from ..analysis.diagnose import diagnose
 
         console.progress("diagnosis", 0, 0)
         found["diagnosis"] = diagnose(selection, X=points)
         console.progress("diagnosis", 1, 1)
     if args.stability:
-        from ..analysis.stability.replicates import selection_stability
+        from ..analysis.stability import selection_stability
 
         found["stability"] = selection_stability(selection, X=points, progress=console.progress)
     return found

@@ -11,8 +11,8 @@ import numpy as np
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
+from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult
-from ..choice.stray import stray_coordinates
 from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
 from ..findings import Finding, Judged, finding_of, grave, light, note, option, refusal, warning
@@ -29,7 +29,6 @@ from .trial import Trial, graph_at, trial
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
-WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
 THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
 ONLY_ONE = "only one bandwidth keeps the points together"
@@ -69,9 +68,6 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     whole = len(rows) == len(X)
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
     columns, X = Z, backend.retried("dimension", lambda: essential_columns(X))
-    if X.shape[1] > WIDE_SETS:
-        text = f"X has {columns.shape[1]} columns, and few of them could be left out without loss"
-        run.log.keep([note("columns.many", text, "the first 20 or so principal components would take far less time")])
     Z = X if whole else X[backend.asarray(rows)]
     distances, centre, dimension = run(look, Z, options)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
@@ -301,9 +297,6 @@ def describe(
     if "subset_size" in asked:
         judged["subset_size"] = judge_size(tried, d, s)
     reasons = [doubt for each in judged.values() for doubt in each.doubts] + hints
-    if carried is not None and not carried["holds"]:
-        text = f"the bandwidth found on {sample_size:,} points does not suit all of them"
-        reasons.append(grave("choice.not_carried", text))
     report = {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
         "bandwidth": chosen.bandwidth,
@@ -361,7 +354,7 @@ def judge_local(tried: Scan, s: int) -> Judged:
 def judge_dimension(dimension: DimensionEstimate) -> Judged:
     """Return how sure the dimension is: what is nearly as good as the one found."""
     d, found, doubts = dimension.value, dimension.confidence, []
-    curve, wider = [*dimension.curve, 0.0], [*(dimension.curve if dimension.wider is None else dimension.wider), 0.0]
+    curve, wider = [*dimension.curve, 0.0], [*dimension.wider, 0.0]
     if found.level == "low":
         text = "no direction stands out from the noise around a point, so the dimension is a guess"
         doubts.append(grave("dimension.guess", text))

@@ -1,8 +1,7 @@
-"""How many dimensions the points have: local principal components, or distances to nearest neighbours."""
+"""How many dimensions the points have, by local principal components."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +11,19 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..embedding.order import leading_axes
-from ..findings import Judged, refusal
-from ..validation import check_choice, check_integer, check_length, check_points, check_seed
+from ..findings import Judged
+from ..validation import check_integer, check_length, check_points, check_seed
 from .bandwidth import Distances, degree_bandwidth, neighbours_of, sampled_distances, subsample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHODS = ("local_pca", "levina_bickel")
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
 DIRECTIONS = 12  # of the spectrum
 WIDEST = 50  # columns in which it is computed; of more, as many principal components
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
+NEIGHBOURS = range(10, 21)  # by whose distances a quick look counts dimensions
 SAMPLE, FEWEST = 2000, 300  # points whose neighbours among each other are looked at, and too few of them
 WORK = 1e8  # numbers that may be compared for that: with 1,100 columns and more, too few points are left
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
@@ -38,35 +37,27 @@ class DimensionEstimate:
     ----------
     value : int
         The estimate, 1 or more.
-    raw : float
-        The estimate before rounding; for "local_pca" the same number.
-    method : str
-        The method that was used.
-    scales, curve : ndarray of shape (n_values,)
-        "local_pca": 1, 2, ... and the local spectrum, which is 1 for a direction of the manifold and 0 otherwise.
-        "levina_bickel": numbers of neighbours and their estimates.
-    bandwidth : float or None
+    curve : ndarray of shape (n_values,)
+        The local spectrum, which is 1 for a direction of the manifold and 0 otherwise.
+    bandwidth : float
         The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
         Values of the spectrum that are near the threshold.
     confidence : Judged
         How sure the estimate is: its ``level`` is "high", "fair" or "low", its ``facts`` say why.
-    wider : ndarray of shape (n_values,) or None
-        "local_pca": the spectrum at twice the bandwidth, where a dimension that is thin is hardly there.
+    wider : ndarray of shape (n_values,)
+        The spectrum at twice the bandwidth, where a dimension that is thin is hardly there.
     """
 
     value: int
-    raw: float
-    method: str
-    scales: np.ndarray
     curve: np.ndarray
-    bandwidth: float | None
+    bandwidth: float
     doubtful: tuple[float, ...]
     confidence: Judged
-    wider: np.ndarray | None = None
+    wider: np.ndarray
 
     def plot(self) -> Figure:
-        """Plot the curve or spectrum with the estimate.
+        """Plot the spectrum with the estimate.
 
         Returns
         -------
@@ -80,25 +71,18 @@ class DimensionEstimate:
 
 @at_home
 def estimate_dimension(
-    X: Array,
-    *,
-    method: str = "local_pca",
-    bandwidth: float | str = "auto",
-    sample_size: int = SAMPLE_SIZE,
-    random_state: Any = 0,
+    X: Array, *, bandwidth: float | str = "auto", sample_size: int = SAMPLE_SIZE, random_state: Any = 0
 ) -> DimensionEstimate:
     """Estimate the intrinsic dimension of points.
+
+    Counted are the directions in which neighbours spread at least 0.55 times as far (in variance) as on a flat sample.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         The points, one row per point.
-    method : {"local_pca", "levina_bickel"}, default="local_pca"
-        "local_pca" counts the directions in which neighbours spread at least 0.55 times as far (in variance) as on a
-        flat sample. "levina_bickel" compares the distances to the nearest neighbours by maximum likelihood [1]_, and
-        counts noise as dimensions.
     bandwidth : float or "auto", default="auto"
-        The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
+        The scale. "auto" puts 6 % of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
         Use at most this many points, drawn at random.
     random_state : int, RandomState, Generator or None, default=0
@@ -107,11 +91,7 @@ def estimate_dimension(
     Returns
     -------
     DimensionEstimate
-        The dimension as ``value``, with the curve behind it and its ``confidence``.
-
-    References
-    ----------
-    .. [1] E. Levina and P. J. Bickel, "Maximum likelihood estimation of intrinsic dimension", NIPS 2004.
+        The dimension as ``value``, with the spectrum behind it and its ``confidence``.
 
     Examples
     --------
@@ -120,12 +100,9 @@ def estimate_dimension(
     >>> ies_gpu.estimate_dimension(strip.X).value
     2
     """
-    check_choice("method", method, METHODS)
     sample_size = check_integer("sample_size", sample_size, low=2)
     seed = check_seed(random_state)
     X = subsample(check_points(X), sample_size, seed)
-    if method == "levina_bickel":
-        return _levina_bickel(X)
     distances = sampled_distances(X, random_state=seed)
     automatic = isinstance(bandwidth, str) and bandwidth == "auto"
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
@@ -200,56 +177,28 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
         sure = Judged("fair", f"in the local spectrum ({shown}), {near} is near the threshold {THRESHOLD}")
     else:
         sure = Judged("high", f"the local spectrum ({shown}) is well away from the threshold {THRESHOLD}")
-    return DimensionEstimate(
-        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure, wider
-    )
+    return DimensionEstimate(value, spectrum, bandwidth, doubtful, sure, wider)
 
 
-def _levina_bickel(X: Array) -> DimensionEstimate:
-    ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
-    if not ks:
-        raise refusal("points.too_few", f"levina_bickel needs at least 6 points, got {len(X)}")
-    curve = levina_bickel_dimension(X, ks)
-    raw = float(np.mean([v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]))
-    falls = bool(curve[-1] < 0.75 * curve[0])
-    more = ", and the estimate falls as neighbourhoods grow, as it does with noise" if falls else ""
-    level = "fair" if abs(raw - round(raw)) <= 0.25 and raw >= 0.75 and not falls else "low"
-    sure = Judged(level, f"{raw:.2f} before rounding; noise counts as dimensions here{more}")
-    return DimensionEstimate(max(1, round(raw)), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
+def levina_bickel_dimension(X: Array) -> float:
+    """Return the estimate of Levina and Bickel, the mean over k = 10 to 20 neighbours; nan where nothing can be seen.
 
-
-@at_home
-def levina_bickel_dimension(
-    X: Array, neighbors: Sequence[int] = range(10, 21), average: str = "harmonic"
-) -> np.ndarray:
-    """Return the estimate of Levina and Bickel for each number k of neighbours, 3 or more and fewer than the points.
-
-    At a point it is ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1``, where ``T_j`` is the distance to the j-th nearest other
-    point. The average over points is the inverse of the mean inverse (MacKay and Ghahramani), which is the maximum
-    likelihood estimate of all points together, or the "mean", as in the paper.
+    For one k it is ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1``, where ``T_j`` is the distance to the j-th nearest other
+    point, with the mean of the inverse over points (MacKay and Ghahramani): the maximum likelihood of all together.
     """
     backend = backend_of(X)
+    xp = backend.xp
     with backend.active():
-        xp = backend.xp
-        distances = xp.sort(backend.nearest(X, max(neighbors))[0], axis=1)
-        logs = xp.log(xp.where(distances > 0, distances, 1.0))
-        # duplicates would put log 0 into the sums: their terms are left out of them, and of what they are divided by
-        valid = xp.cumsum(distances > 0, axis=1)
-        sums = xp.cumsum(logs, axis=1)
-        found = []
-        for k in neighbors:
-            terms = valid[:, k - 2]
-            kept = terms > 0
-            inverse = (terms * logs[:, k - 1] - sums[:, k - 2])[kept] / terms[kept]
-            if average == "mean":
-                inverse = inverse[inverse > 0]  # equal distances to all neighbours say nothing
-                found.append(float((1 / inverse).mean()) if len(inverse) else np.nan)
-            else:
-                found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
-    if not np.isfinite(found).all():
-        text = "the neighbours in X are all equally far away (copies or a lattice)"
-        raise refusal("X.grid", text, "use more neighbors")
-    return np.array(found)
+        distances = xp.sort(backend.nearest(X, NEIGHBOURS[-1])[0], axis=1)
+    logs = xp.log(xp.where(distances > 0, distances, 1.0))
+    # duplicates would put log 0 into the sums: their terms are left out of them, and of what they are divided by
+    valid, sums, found = xp.cumsum(distances > 0, axis=1), xp.cumsum(logs, axis=1), []
+    for k in NEIGHBOURS:
+        terms = valid[:, k - 2]
+        kept = terms > 0
+        inverse = (terms * logs[:, k - 1] - sums[:, k - 2])[kept] / terms[kept]
+        found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
+    return float(np.mean(found))
 
 
 @at_home
@@ -262,15 +211,13 @@ def dimension_of_sample(X: Array) -> float | None:
 
 
 def dimension_rows(n: int, D: int) -> np.ndarray:
-    """Which of n rows with D columns are in that sample, rising."""
+    """Return which of n rows with D columns are in that sample, rising."""
     return sample_rows(n, min(SAMPLE, int((WORK / D) ** 0.5)), 0)
 
 
 def dimension_of_rows(some: Array) -> float | None:
-    """The dimension of such a sample, on the host: for so few points CuPy would compile a search tree, for 10 s."""
+    """Return the dimension of such a sample, on the host: CuPy would compile a search tree for 10 s."""
     if len(some) < FEWEST:
         return None
-    try:
-        return float(levina_bickel_dimension(backend_of(some).to_host(some)).mean())
-    except ValueError:  # copies of one point, or a lattice
-        return None
+    found = levina_bickel_dimension(backend_of(some).to_host(some))
+    return found if np.isfinite(found) else None  # copies of one point, or a lattice

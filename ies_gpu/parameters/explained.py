@@ -7,46 +7,20 @@ import numpy as np
 from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_means, column_units
-from ..findings import refusal
-from ..validation import check_integer, check_number, check_real_array
+from ..validation import check_integer, check_real_array
 
 
 @at_home
 def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10, blur: float = 0.0) -> float:
-    """Return the fraction of the variance of X that coordinates leave unexplained.
+    """Return the fraction of the variance of X (n, D) that coordinates (n, s) leave unexplained.
 
-    Each point is predicted as the mean of its nearest neighbours in the coordinates, which are scaled to unit
-    standard deviation. 0 means that the coordinates tell where a point is; 1, or a little more, that they tell
-    nothing. No labels are needed.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The values to predict.
-    coordinates : array-like of shape (n_samples, n_coordinates)
-        The coordinates to predict them from.
-    n_neighbors : int, default=10
-        The number of neighbours, not counting the point itself.
-    blur : float, default=0.0
-        Noise to add to the coordinates first, in units of their standard deviations (with a fixed seed). What no longer
-        explains anything after a blur of 0.01 was there only in digits that no picture shows.
-
-    Returns
-    -------
-    float
-        The unexplained fraction.
+    Each point is predicted as the mean of its nearest neighbours in the coordinates, which are scaled to unit standard
+    deviation. 0 means that the coordinates tell where a point is; 1, or a little more, that they tell nothing. ``blur``
+    is noise to add to the coordinates, in standard deviations: what 0.01 of it hides, no picture shows.
     """
     X = check_real_array("X", X, 2)
-    Y = check_real_array("coordinates", coordinates, 2)
-    if len(X) != len(Y):
-        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows for {len(X)} points in X")
-    for name, array in (("X", X), ("coordinates", Y)):
-        if array.shape[1] == 0:
-            text = f"{name} must have at least 1 column, got shape {tuple(array.shape)}"
-            raise refusal(f"{name}.shape", text)
-    Y = to_device(Y, backend_of(X))
+    Y = to_device(check_real_array("coordinates", coordinates, 2), backend_of(X))
     k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
-    blur = check_number("blur", blur, high=1e100, closed=True)
     backend = backend_of(X)
     xp = backend.xp
     X = X - column_means(X)
@@ -67,7 +41,7 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
 
 
 def points_at(new: Array, X: Array, Y: Array, k: int) -> Array:
-    """The same regression at other places: the mean of the k points with the nearest coordinates, in blocks."""
+    """Return the mean of the k points of X with the nearest coordinates Y at other places, in blocks."""
     backend = backend_of(X)
     xp = backend.xp
     unit, found = column_units(Y), xp.empty((len(new), X.shape[1]))

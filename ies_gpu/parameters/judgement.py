@@ -10,8 +10,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
-from ..choice.collapse import COLLAPSED, FLAT, NEIGHBORS, SMALLEST, collapse_of, evenly_steep, find_folds, flatness_of
-from ..choice.lost import FUNCTIONS, Lost, lost_of_graph, lost_of_points
+from ..choice.lost import FUNCTIONS, SMALLEST, Lost, folded_share, lost_of_graph, lost_of_points, shape_of_map
 from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import recurrence
 from ..errors import first_few
@@ -223,11 +222,7 @@ def dimension_findings(X: Array, d: int) -> list[Finding]:
 
 def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tuple[Answer, list[Finding]]:
     """Return whether a map is turned over somewhere, or brings distant parts together, and reasons to doubt it."""
-    members, k = list(subset), min(NEIGHBORS, len(sample.bases) - 1)
-    collapse = collapse_of(evenly_steep(sample.unit, values), members, k)
-    flat = flatness_of(sample.bases, sample.singular_values, values, members)[0]
-    touching = float(((collapse.ratio > COLLAPSED) & (flat >= FLAT)).mean())
-    folds = find_folds(*sample[1:3], values, members, collapse.in_all)
+    touching, folds = shape_of_map(sample.unit, *sample[1:3], values, list(subset))
     found = []
     if folds is not None and folds.share > FOLDED[0]:
         say = grave if folds.share > FOLDED[1] else light
@@ -243,7 +238,7 @@ def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tup
         return answer_on("shape", figure, "; ".join(finding.text for finding in found) + sample.words, found), found
     if folds is not None:
         return Answer("good", figure, f"no fold, knot or overlap found{sample.words}"), found
-    if len(members) > sample.bases.shape[2]:
+    if len(subset) > sample.bases.shape[2]:
         text = "no overlap or crossing was found; knots are not looked for with more coordinates than dimensions"
         return Answer("good", figure, text + sample.words), found
     text = "no overlap was found; folds were not checked, since the tangent planes have no common orientation"
@@ -252,13 +247,7 @@ def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tup
 
 def is_folded(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> bool:
     """Return whether a map is so folded that it is doubtful."""
-    if len(subset) != sample.bases.shape[2]:
-        return False
-    backend = backend_of(sample.coordinates)
-    with backend.active():
-        near = backend.nearest(evenly_steep(sample.unit, values), min(NEIGHBORS, len(sample.bases) - 1))[1]
-    folds = find_folds(*sample[1:3], values, list(subset), near)
-    return folds is not None and folds.share > FOLDED[1]
+    return folded_share(sample.unit, *sample[1:3], values, list(subset)) > FOLDED[1]
 
 
 def needed(lost: list[Lost], subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
@@ -316,18 +305,15 @@ def doubts_of(
 
 def stray_finding(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> Finding:
     """The warning about coordinates on a few points: what became of them, and what helps."""
-    m, entry = options.n_components, options.entry
+    entry = options.entry
     looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
     ways = [f"set {option('self_loops', False)}"] if looped else []
     ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if entry == "X" else []
     ways += ["leave out the rows listed as stray_points in the diagnostics"] if rows else []
-    advice = " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:]))) or "leave out these points"
-    one, many = len(stray) == 1, "all" if len(stray) == m else f"{len(stray)}"
-    are, each, in_all = "is" if one else "are", "" if one else " each", f" ({rows} in all)" if rows else ""
-    who = f"{many} of phi1..phi{m} {are} concentrated on a few stray points{each}{in_all}"
-    if set(stray) & set(subset):  # too few others for a set
-        return warning("stray.kept", f"{who}, so none could be excluded; the choice is doubtful", advice)
-    left = "was excluded" if one else "were excluded"
-    names = first_few(coordinate_names(stray))
-    text = f"{who} and {left}: {names}. {'It leaves' if one else 'They leave'} less room for the shape"
-    return warning("stray.excluded", text, advice)
+    advice = ", or ".join(ways) or "leave out these points"
+    who = f"coordinates that live on a few stray points{f' ({rows} in all)' * bool(rows)}: "
+    who += first_few(coordinate_names(stray))
+    if set(stray) & set(subset):
+        text = f"{who}. Without them too few are left for a set, so they were not excluded, and the choice is doubtful"
+        return warning("stray.kept", text, advice)
+    return warning("stray.excluded", f"{who}. They were excluded, which leaves less room for the shape", advice)

@@ -18,8 +18,7 @@ from ..options import LOCAL, Options, is_auto
 from ..run.log import HeldLog
 from ..run.run import Run
 from .bandwidth import Distances, mean_degree
-from .thin import some_rows, thin_trial
-from .trial import Estimated, Trial, trial
+from .trial import Estimated, Trial, some_rows, thin_trial, trial
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
 STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer

@@ -10,13 +10,16 @@ import numpy as np
 
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_units
-from ..backend.sampling import spaced_rows
+from ..backend.sampling import sample_rows, spaced_rows
 from ..choice.lost import lost_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
-from ..embedding.laplacian import Laplacian
+from ..embedding.laplacian import Laplacian, with_transition
 from ..embedding.local import local_bandwidths
+from ..embedding.nystrom import KernelRule, kernel_sums
+from ..embedding.order import Rows
+from ..errors import DisconnectedGraphError
 from ..findings import Finding
 from ..run.fit import Fit, fit, searched
 from ..run.inputs import Inputs, laplacian_of
@@ -30,6 +33,8 @@ BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains noth
 SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
 FEW_SPLITS = 10, 5000  # more, since each half tells less
 OVERLAP_SAMPLE = 2000  # points at most that are looked at for sheets on top of each other
+FEW = 2500  # rows of a thin trial, and no fewer
+NEARLY_ALL = 0.8  # a share of the rows from which on leaving out the others saves too little
 FOREIGN = 0.2  # share of the nearest in the map that are no neighbours, from which on they lie on another sheet
 
 
@@ -162,3 +167,51 @@ def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disc
     graph, embedding, tangents = fit(laplacian, own.options, own)
     rows = run.backend.asarray(graph.rows.numbers)
     return Trial(typical, bandwidths, X[rows], graph, replace(embedding, rows=None), tangents, own)
+
+
+def some_rows(n: int, share: float, random_state: int) -> np.ndarray | None:
+    """Return a share of n rows, rising, drawn with the seed; None where that would be nearly all."""
+    size = max(FEW, round(share * n))
+    return None if size > NEARLY_ALL * n else sample_rows(n, size, random_state)
+
+
+def thin_trial(
+    X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, disconnected: str, rows: np.ndarray
+) -> Trial | None:
+    """Return a trial with the eigenvectors of some rows of X, extended to all; None where they do not reach all.
+
+    A wide kernel is as full on fewer points, and its eigenvectors are smooth. What sets lose is measured on all points,
+    as in every other trial. Since all have a neighbour among the rows, which hang together, the graph of all does too.
+    """
+    try:
+        few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, disconnected)
+    except DisconnectedGraphError:
+        return None
+    Y = extended(X, few) if few.share == 1 else None
+    if Y is None:
+        return None
+    n = len(X)
+    degree = (few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1)
+    graph = with_transition(
+        few.graph, few.graph.stored, rows=Rows.every(n), facts=few.graph.facts | {"mean_degree": degree}
+    )
+    embedding = replace(few.embedding, vectors=Y)
+    return replace(few, X=X, graph=graph, embedding=embedding, is_thin=True)
+
+
+def extended(X: Array, few: Trial) -> Array | None:
+    """Return the eigenvectors of a trial on few points at points (n, D), to a factor each; None out of their reach.
+
+    Training and new points are both extended, leaving the point itself out.
+    """
+    options, backend, own = few.run.options, few.run.backend, few.X
+    xp, rule = backend.xp, KernelRule(options.bandwidth, options.radius, options.self_loops)
+
+    def means() -> Array | None:
+        w = kernel_sums(own, own, xp.ones((len(own), 1)), rule)
+        share = 1.0 / w**options.alpha
+        values = xp.concatenate([share, share * few.embedding.coordinates], axis=1)
+        sums = kernel_sums(X, own, values, rule._replace(self_loops=False))
+        return sums[:, 1:] / sums[:, :1] if bool((sums[:, 0] > 0).all()) else None
+
+    return backend.retried("scan", means)

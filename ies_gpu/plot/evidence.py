@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.diagnosis.diagnose import Diagnosis
-from ..analysis.stability.result import Stability
+from ..analysis.diagnose import Diagnosis
+from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
@@ -321,20 +321,10 @@ def logarithmic(axes: Any, values: Any) -> None:
 
 @styled()
 def dimension_figure(estimate: Any) -> Figure:
-    """Return the spectrum or curve behind a dimension."""
+    """Return the spectrum behind a dimension."""
     figure = new_figure(6.4, 4.2)
-    axes = figure.subplots()
-    figure.suptitle(f"Intrinsic dimension {estimate.value} ({estimate.method})", fontsize=12)
-    x, y, raw = estimate.scales, estimate.curve, estimate.raw
-    if estimate.method == "local_pca":
-        draw_spectrum(axes, y, estimate.value)
-        return figure
-    axes.plot(x, y, "o-", color=tint(0), markersize=3)
-    logarithmic(axes, x)
-    axes.axhline(raw, color=tint(1), linestyle="--", label=f"estimate {raw:.2f}")
-    axes.set_ylim(bottom=0)
-    axes.set(xlabel="neighbours $k$", ylabel="Levina-Bickel estimate")
-    axes.legend(frameon=False)
+    figure.suptitle(f"Intrinsic dimension {estimate.value}", fontsize=12)
+    draw_spectrum(figure.subplots(), estimate.curve, estimate.value)
     return figure
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.diagnosis.diagnose import Diagnosis
-from ..analysis.stability.result import Stability
+from ..analysis.diagnose import Diagnosis
+from ..analysis.stability import Stability
 from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE

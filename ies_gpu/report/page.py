@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..analysis.diagnosis.diagnose import Diagnosis, diagnose
-from ..analysis.stability.result import Stability
+from ..analysis.diagnose import Diagnosis, diagnose
+from ..analysis.stability import Stability
 from ..choice.naming import names_text
 from ..files.writing import check_output, whole_or_nothing
 from ..plot.colours import colourings_of

@@ -14,9 +14,8 @@ from ..backend.kernels import plain
 from ..backend.kernels.arrays import column_norms
 from ..backend.sampling import spaced_rows
 from ..backend.steps import step
-from ..choice.criterion import log_volumes, penalties
+from ..choice.criterion import log_volumes, penalties, stray_coordinates, stray_points
 from ..choice.search import SearchResult, ranked
-from ..choice.stray import stray_coordinates, stray_points
 from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import score_subsets
-from ies_gpu.choice.criterion import candidate_subsets, score_pass
-from ies_gpu.choice.stray import stray_coordinates, stray_points
+from ies_gpu.choice.criterion import candidate_subsets, score_pass, stray_coordinates, stray_points
 from tests.manifolds import frames
 from tests.said import refused
 

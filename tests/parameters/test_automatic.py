@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import DisconnectedGraphError, IESWarning, datasets, load, select_coordinates
+from ies_gpu import DisconnectedGraphError, IESWarning, datasets, select_coordinates
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
@@ -108,11 +108,6 @@ def test_a_sample_stands_for_many_points(strip, monkeypatch):
     small = carried["tried"][0]
     sample = [row["bandwidth"] for row in found.diagnostics["automatic"]["scan"]]
     assert min(abs(small["bandwidth"] * (1200 / 700) ** (1 / 6) / np.array(sample) - 1)) < 1e-12
-
-
-def test_results_with_reports_are_saved_and_loaded(automatic, tmp_path):
-    automatic.save(tmp_path / "run.npz")
-    assert load(tmp_path / "run.npz").diagnostics["automatic"] == automatic.diagnostics["automatic"]
 
 
 def two_strips(gap: float, n: int = 500) -> np.ndarray:

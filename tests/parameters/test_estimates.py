@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ies_gpu import estimate_dimension, estimate_parameters
-from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import plane
 from tests.said import refused
 
@@ -31,10 +30,9 @@ def test_what_is_given_is_not_looked_for(strip):
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_every_estimate_has_a_picture(strip):
     X = strip[0][:500]
-    for method in ("local_pca", "levina_bickel"):
-        estimate = estimate_dimension(X, method=method)
-        (axes,) = estimate.plot().axes
-        assert axes.get_xlabel() and axes.get_ylabel() and str(estimate.value) in axes.figure.get_suptitle()
+    estimate = estimate_dimension(X)
+    (axes,) = estimate.plot().axes
+    assert axes.get_xlabel() and axes.get_ylabel() and str(estimate.value) in axes.figure.get_suptitle()
     found = estimate_parameters(X, n_components=8)
     panels = found.plot().axes
     for axes, value in zip(panels, (f"{found.bandwidth:.3g}"[:3], found.intrinsic_dim, found.subset_size), strict=True):
@@ -44,12 +42,8 @@ def test_every_estimate_has_a_picture(strip):
 def test_wrong_estimates_are_refused():
     X = plane(40, 2)
     for call, code in (
-        (lambda: estimate_dimension(X, method="magic"), "method.choice"),
-        (lambda: estimate_dimension(X, method="slope"), "method.choice"),
         (lambda: estimate_dimension(X, sample_size=0), "sample_size.range"),
-        (lambda: estimate_dimension(X[:5], method="levina_bickel"), "points.too_few"),
         (lambda: estimate_parameters(X, bandwidth=-1), "bandwidth.range"),
-        (lambda: unexplained_variance(X, X[:3]), "coordinates.rows"),
     ):
         with refused(code):
             call()

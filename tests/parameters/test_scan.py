@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all, largest_size
+from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all
 from ies_gpu.parameters.trial import Estimated
 
 
@@ -21,14 +21,6 @@ def test_a_chart_explains_everything_and_noise_nothing():
     # independent coordinates: the mean of 10 others is off by 1 + 1/10 of the variance
     assert unexplained_variance(X, rng.normal(size=(2000, 2))) == pytest.approx(1.1, abs=0.05)
     assert unexplained_variance(X, flat[:, :1]) == pytest.approx(1.1 * X[:, 2].var() / X.var(axis=0).sum(), rel=0.1)
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_no_columns_explain_nothing(which):
-    arrays = [np.ones((5, 1)), np.ones((5, 1))]
-    arrays[which] = np.ones((5, 0))
-    with pytest.raises(ValueError, match=r"(X|coordinates) must have at least 1 column, got shape \(5, 0\)"):
-        unexplained_variance(*arrays, n_neighbors=2)
 
 
 def test_unexplained_variance_by_brute_force(on):
@@ -162,11 +154,3 @@ def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():
     still = scanned({2: 0.5, 3: 0.4, 4: 0.4})
     still.trials[0].limit = lambda s: Estimated(0.001, 0.0)
     assert still.settle(2, 4) == 2
-
-
-def test_the_largest_size():
-    assert largest_size(1, 20) == 2
-    assert largest_size(2, 20) == 4
-    assert largest_size(5, 20) == 6  # more than 20,000 sets of seven
-    assert largest_size(5, 6) == 6
-    assert largest_size(4, 300) == 4  # C(299, 4) sets of five are too many

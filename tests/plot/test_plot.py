@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, plot, select_coordinates
-from ies_gpu.analysis.stability.result import Stability
+from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.maps import near
 
@@ -226,7 +226,7 @@ def test_volumes_are_shares_of_all_points(selection):
 
 def test_stability_shows_the_shares_of_each_set():
     shares = {(0, 6): 0.7, (0, 7): 0.3}
-    found = Stability((0, 6), shares, {(0, 7): 0.5, (0, -1): 0.5}, 100, 10, 0, np.ones(10), (), ())
+    found = Stability((0, 6), shares, {(0, 7): 0.5, (0, -1): 0.5}, 100, 10, 0, ())
     axes = drawn(plot.stability(found)).axes[0]
     assert [tick.get_text().partition("$ ")[2] for tick in axes.get_yticklabels()] == ["(chosen)", "", ""]
     assert axes.get_yticklabels()[2].get_text() == "a set with no counterpart"

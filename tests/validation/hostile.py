@@ -124,7 +124,7 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "select_coordinates(kernel)": {"kernel": s["kernel"], **sizes},
         "select_coordinates(laplacian)": late,
         "diagnose": {"selection": S, "laplacian": L},
-        "selection_stability": {"selection_or_X": S, "n_bootstrap": 3, "n_refits": 2},
+        "selection_stability": {"selection": S, "n_bootstrap": 3, "n_refits": 2},
         "load": {"path": f"{s['folder']}/result.npz"},
         "umap_init": {"selection": S},
     }

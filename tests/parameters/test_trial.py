@@ -13,8 +13,7 @@ from ies_gpu.backend.sampling import sample_rows
 from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.scan import FACTORS, Scan
-from ies_gpu.parameters.thin import FEW, NEARLY_ALL, some_rows, thin_trial
-from ies_gpu.parameters.trial import trial
+from ies_gpu.parameters.trial import FEW, NEARLY_ALL, some_rows, thin_trial, trial
 from ies_gpu.run.inputs import Inputs, checked_points
 from ies_gpu.run.log import HeldLog
 from ies_gpu.run.run import Run
@@ -35,7 +34,7 @@ def run_of(X, device="cpu", **options):
 def small(monkeypatch):
     """What counts from 5,000 points on, from 500 on."""
     monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
-    monkeypatch.setattr("ies_gpu.parameters.thin.FEW", 250)
+    monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
 
 
 def test_the_rows():
@@ -137,15 +136,3 @@ def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
     assert scan.best(2).is_thin
     firm = scan.firm(made(2.0, 0.04))
     assert firm.best(2).bandwidth == 1.0 and [t.lost(2) for t in firm.trials] == [0.03, 0.04]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("backend", ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_a_device_finds_what_the_cpu_finds(backend, small):
-    X = datasets.load("D9", n_samples=700).X
-    given = {"n_components": 8, "intrinsic_dim": 2, "subset_size": 3, "bandwidth": "fixed"}
-    found, expected = (select_coordinates(X, device=device, **given) for device in (backend.device, "cpu"))
-    mine, theirs = (s.diagnostics["automatic"] for s in (found, expected))
-    assert found.subset == expected.subset and mine["bandwidth"] == pytest.approx(theirs["bandwidth"])
-    np.testing.assert_allclose([r["lost"] for r in mine["scan"]], [r["lost"] for r in theirs["scan"]], rtol=0.05)

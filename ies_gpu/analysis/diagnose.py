@@ -18,38 +18,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from ...backend import at_home, backend_of, to_host
-from ...backend.array import Array
-from ...choice.collapse import (
-    COLLAPSED,
-    FLAT,
-    SMALLEST,
-    Collapse,
-    Folds,
-    collapse_of,
-    evenly_steep,
-    find_folds,
-    flatness_of,
-    spread,
-)
-from ...choice.criterion import log_volumes
-from ...choice.naming import coordinate_numbers, names_text
-from ...embedding.connectivity import parts_of
-from ...embedding.graph import knn_graph
-from ...embedding.laplacian import Laplacian, check_laplacian
-from ...embedding.points import laplacian_of_points
-from ...findings import refusal
-from ...parameters.explained import unexplained_variance
-from ...parameters.judgement import FOLDED
-from ...results.same_points import is_whole, used_points
-from ...results.selection import Selection, with_turned
-from ...validation import check_integer, check_points
-from .sheets import Sheets, find_sheets
+from ..backend import at_home, backend_of, to_host
+from ..backend.array import Array
+from ..choice.criterion import log_volumes
+from ..choice.lost import COLLAPSED, FLAT, SMALLEST, Collapse, collapse_of, evenly_steep, find_folds, flatness_of, reach
+from ..choice.naming import coordinate_numbers, names_text
+from ..embedding.connectivity import parts_of
+from ..embedding.graph import knn_graph
+from ..embedding.laplacian import Laplacian, check_laplacian
+from ..embedding.points import laplacian_of_points
+from ..findings import refusal
+from ..parameters.judgement import FOLDED
+from ..results.same_points import used_points
+from ..results.selection import Selection, with_turned
+from ..validation import check_integer, check_points
 
 Groups = tuple[np.ndarray, ...]
 REGION = 0.1  # of the points: a flat, collapsed region of as many is a dependency, a smaller one a knot
@@ -58,6 +46,8 @@ ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
 MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66 % if chosen, from 93 % if dependent
 NO_KNOTS = "Knots were not checked, which takes the points: diagnose(selection, X=X)"
+BLOCK = 2_000  # neighbourhoods of which the sheets are looked for at a time
+SHARE = 0.2  # of a neighbourhood that a second sheet must hold
 CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there; otherwise it is only thin
 
 
@@ -91,9 +81,6 @@ class Diagnosis:
         Whether the map is flat nearly everywhere, but neighbourhoods are too wide to tell thin from folded.
     knots_checked : bool
         Whether knots were looked for: with as many coordinates as dimensions, or by the graph of the run.
-    unexplained, unexplained_by_all : float or None
-        The share of the variance of the points that the map leaves unexplained, and that all coordinates together do:
-        the mean of the nearest points in a map predicts a point. None where the points were not given.
     """
 
     subset: tuple[int, ...]
@@ -109,8 +96,6 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
     undecided: bool = False
     knots_checked: bool = True
-    unexplained: float | None = None
-    unexplained_by_all: float | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -151,14 +136,7 @@ class Diagnosis:
         kinds = "dependency, knot, crossing" if self.knots_checked else "dependency, crossing"
         nothing = "not decided" if self.undecided else f"no {kinds} or overlap found"
         text = f"{names}: " + ("; ".join(found) if found else nothing)
-        return ". ".join([text, *self._followed(), *self.notes]) + "."
-
-    def _followed(self) -> tuple[str, ...]:
-        """How well the map follows the points, if they are known."""
-        if self.unexplained is None or self.unexplained_by_all is None:
-            return ()
-        own, every = (f"{100 * share:.2g} %" for share in (self.unexplained, self.unexplained_by_all))
-        return (f"The map leaves {own} of the variance of the points unexplained, all coordinates together {every}",)
+        return ". ".join([text, *self.notes]) + "."
 
     def __repr__(self) -> str:
         return f"Diagnosis of {self.verdict}"
@@ -183,11 +161,10 @@ def diagnose(
     selection : Selection
         A result with its tangent bases.
     X : array-like of shape (n_samples, n_features), optional
-        The points of the run. They give its graph, which says which points are connected, and show what the map leaves
-        unexplained of them. Without a graph, the ``n_neighbors`` nearest points in all eigenvectors stand in.
+        The points of the run. They give its graph, which says which points are connected. Without a graph, the
+        ``n_neighbors`` nearest points in all eigenvectors stand in.
     laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
-        The Laplacian (or ``I - P``) with the graph, for all points of the input or for those that were used; for runs
-        from a graph, a kernel or a Laplacian of your own.
+        The Laplacian (or ``I - P``) of the points in the map, for runs from a graph or kernel of your own.
     subset : sequence of int or str, optional
         The set to examine, as 0-based numbers or names such as "phi7"; the chosen set by default.
     n_neighbors : int, default=15
@@ -225,14 +202,10 @@ def diagnose(
     members = list(chosen)
     if subset is None and selection.rotation is not None:
         volumes = np.exp(log_volumes(bases, np.array([members], dtype=np.int32))[:, 0])
-    left: tuple[float | None, float | None] = (None, None)
     if X is not None:
         points = used_points(selection, check_points(X))
-        left = unexplained_variance(points, Y[:, members]), unexplained_variance(points, Y)
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
-    adjacency, has_graph, notes = _adjacency(
-        laplacian, Y, values, k, to_host(selection.points), not is_whole(selection)
-    )
+    adjacency, has_graph, notes = _adjacency(laplacian, Y, values, k)
     every = evenly_steep(Y, values)
     found = collapse_of(every, members, k)
     bases, sigma = (to_host(array).astype(float) for array in (bases, selection.singular_values))
@@ -257,8 +230,12 @@ def diagnose(
             f"thin from folded; lower n_neighbors{more}, or use more points",
             *notes,
         )
-    turned = () if folds is None or large else tuple(_turned(adjacency, folds, found, least))
+    if folds is None:
+        knots = [group for group in groups if len(group) < REGION * n]
+    else:  # the lines at which the map is turned over
+        knots = [] if large or folds.share <= FOLDED[0] else _groups(adjacency, folds.at(found.in_all), least)
     sheets = find_sheets(adjacency, found.in_map, np.flatnonzero(collapsed & (flat >= FLAT)), planes, ANGLE)
+    crossing, overlap = (len(pairs) >= least for pairs in (sheets.crossings, sheets.overlaps))  # fewer may be chance
     return Diagnosis(
         subset=chosen,
         embedding=Y[:, members],
@@ -266,13 +243,13 @@ def diagnose(
         flatness=flat,
         volumes=volumes,
         dependencies=tuple(large),
-        knots=tuple(group for group in groups if len(group) < REGION * n) if folds is None else turned,
-        **_reported(sheets, least),
+        knots=tuple(knots),
+        crossings=sheets.crossings[: None if crossing else 0],
+        overlaps=sheets.overlaps[: None if overlap else 0],
+        angles=sheets.angles[: None if crossing else 0],
         notes=notes,
         undecided=undecided,
         knots_checked=has_graph or folds is not None,
-        unexplained=left[0],
-        unexplained_by_all=left[1],
     )
 
 
@@ -287,22 +264,6 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
         return None
     known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
     return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
-
-
-def _reported(sheets: Sheets, least: int) -> dict[str, Any]:
-    """The pairs, unless there are so few that they may be chance."""
-    none = np.empty((0, 2), dtype=np.int64)
-    many = len(sheets.crossings) >= least
-    return {
-        "crossings": sheets.crossings if many else none,
-        "angles": sheets.angles if many else np.empty(0),
-        "overlaps": sheets.overlaps if len(sheets.overlaps) >= least else none,
-    }
-
-
-def _turned(adjacency: Array, folds: Folds, found: Collapse, least: int) -> list[np.ndarray]:
-    """The lines at which a map is turned over, the longest first."""
-    return _groups(adjacency, folds.at(found.in_all), least) if folds.share > FOLDED[0] else []
 
 
 def stretched(
@@ -321,7 +282,7 @@ def stretched(
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return spread(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
+    return reach(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:
@@ -333,23 +294,57 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     return [part for part in parts_of(points, labels) if len(part) >= least]
 
 
-def _adjacency(
-    laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int, points: np.ndarray, some_left_out: bool
-) -> tuple[Any, bool, tuple[str, ...]]:
+def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -> tuple[Any, bool, tuple[str, ...]]:
     """Return which points are neighbours, as a CSR on the host, whether by the graph of the run, and notes."""
+    why = "of the run is not known, or too large"
     if laplacian is not None:
         laplacian = check_laplacian(laplacian)
-        given = laplacian.shape[0]
-        every = given > points.max() and some_left_out
-        if given != len(Y) and not every:
-            text = f"laplacian is for {given} points, but the selection has {len(Y)}"
+        if laplacian.shape[0] != len(Y):
+            text = f"laplacian is for {laplacian.shape[0]} points, but the selection has {len(Y)}"
             raise refusal("laplacian.rows", text, "use the same points")
         if laplacian.operator.has_matrix:
             P = laplacian.transition
-            P = P if isinstance(P.data, np.ndarray) else P.get()
-            return P if given == len(Y) else P[points][:, points], True, ()
+            return P if isinstance(P.data, np.ndarray) else P.get(), True, ()
         why = "is too dense to examine"
-    else:
-        why = "of the run is not known, or too large"
     note = f"The graph {why}, so nearest neighbours in all eigenvectors were used instead"
     return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), False, (note,)
+
+
+class Sheets(NamedTuple):
+    """Pairs of points on different sheets: those at an angle (p, 2) with the angles (p,) in degrees, and the others."""
+
+    crossings: np.ndarray
+    angles: np.ndarray
+    overlaps: np.ndarray
+
+
+def find_sheets(adjacency: Array, near: np.ndarray, centres: np.ndarray, planes: np.ndarray, angle: float) -> Sheets:
+    """Find points whose neighbourhood in the map falls into two parts in the graph, and how their planes meet.
+
+    ``near`` (n, k) are the nearest points in the map, ``planes`` (n, s, d) orthonormal bases of its tangent planes. Two
+    planes that differ by at least ``angle`` degrees cross; with ``s = d`` there is only one plane, so none do.
+    """
+    parts = [_partners(adjacency, near, centres[i : i + BLOCK]) for i in range(0, len(centres), BLOCK)]
+    pairs = np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.int64)
+    cosines = np.linalg.svd(planes[pairs[:, 0]].transpose(0, 2, 1) @ planes[pairs[:, 1]], compute_uv=False)
+    between = np.degrees(np.arccos(np.clip(cosines.min(axis=1, initial=1.0), -1.0, 1.0)))
+    crossing = between >= angle
+    return Sheets(pairs[crossing], between[crossing], pairs[~crossing])
+
+
+def _partners(adjacency: Array, near: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """For each centre with a second sheet nearby: itself and the nearest point of that sheet (p, 2)."""
+    balls = np.column_stack([centres, near[centres]])
+    count, size = balls.shape
+    first, second = np.triu_indices(size, 1)
+    linked = np.asarray(adjacency[balls[:, first].ravel(), balls[:, second].ravel()]).reshape(count, -1) != 0
+    which, pair = np.nonzero(linked)
+    # one graph with a node for each place of each ball, so that all parts are found at once
+    rows, columns = which * size + first[pair], which * size + second[pair]
+    graph = scipy.sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), shape=(count * size,) * 2)
+    labels = connected_components(graph.tocsr(), directed=False)[1].reshape(count, size)
+    sizes = np.bincount(labels.ravel())[labels]
+    foreign = (labels != labels[:, :1]) & (sizes >= max(2, SHARE * size))
+    own = sizes[:, 0] >= max(2, SHARE * size)
+    found = foreign.any(axis=1) & own
+    return np.column_stack([centres[found], balls[found, foreign[found].argmax(axis=1)]])

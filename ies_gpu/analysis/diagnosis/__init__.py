@@ -1,1 +1,0 @@
-"""What is wrong with a map: dependencies, knots, crossings."""

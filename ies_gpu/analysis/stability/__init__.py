@@ -1,1 +1,0 @@
-"""How sure a choice is: bootstrap, refits, near twins among the eigenvalues."""
