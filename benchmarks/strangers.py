@@ -161,6 +161,7 @@ def main() -> None:
         help="count right verdicts on a list of cases",
     )
     parser.add_argument("--json", help="append each row to this file, and take from it those already there")
+    parser.add_argument("--shift", type=int, default=0, help="added to every seed: the same shapes, sampled afresh")
     options = parser.parse_args()
     lists: dict[str | None, list[tuple[str, int, int]]] = {
         "tuned": shapes.TUNED,
@@ -171,7 +172,8 @@ def main() -> None:
     }
     lists |= {None: [(name, n, 0) for name, n in TABLE]}
     done, rows = {(row["name"], row["asked"], row["seed"]): row for row in kept(options.json)}, []
-    for case in lists[options.calibrate]:
+    for name, n, seed in lists[options.calibrate]:
+        case = name, n, seed + options.shift
         if case not in done:
             done[case] = (chosen(*case)[0] if options.calibrate else beside_others(*case)) | {"asked": case[1]}
             keep(options.json, done[case])
