@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ies_gpu.backend.sampling import sample_rows
+from ies_gpu.backend.array import sample_rows
 from ies_gpu.plot.colours import colourings
 from ies_gpu.plot.evidence import draw_path, draw_regrets, shown_sets
 from ies_gpu.plot.figure import axis_labels, new_figure, set_label, styled, unit_mean_square

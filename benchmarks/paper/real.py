@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import IESWarning, Selection, diagnose
-from ies_gpu.backend.sampling import sample_rows
+from ies_gpu.backend.array import sample_rows
 from ies_gpu.plot.figure import axis_labels, new_figure, set_label, styled, unit_mean_square
 from ies_gpu.system import peak_memory
 

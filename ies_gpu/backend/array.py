@@ -1,9 +1,164 @@
-"""What an array is here, for readers and type checkers."""
+"""What has to be known about arrays for one text to work with NumPy and CuPy alike."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeAlias
+
+import numpy as np
 
 # A NumPy or CuPy array or, where the docstring says so, a sparse matrix of SciPy or cupyx. Neither library's types
 # describe the other's arrays, so this says what is meant and leaves the checking to the tests.
 Array: TypeAlias = Any
+
+FOLD, WIDE_ENOUGH = 256, 2048  # rows side by side, and numbers in them, at least: CuPy has a block of threads for 32
+MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
+
+
+def namespace(array: Array) -> Any:
+    """Return the module (``numpy`` or ``cupy``) that an array belongs to."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def on_host(array: Array) -> np.ndarray:
+    """Return a NumPy array as it is, a CuPy array as a copy."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+# --- rows that stand for all of them, the same on every device ---
+
+
+def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
+    """Draw at most ``size`` of n row numbers, rising."""
+    if n <= size:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, size=size, replace=False))
+
+
+def spaced_rows(n: int, size: int) -> np.ndarray:
+    """Return at most ``size`` of n row numbers, evenly spaced, the first and the last among them."""
+    return np.linspace(0, n - 1, min(n, size)).astype(int)
+
+
+# --- columns of tall arrays ---
+
+
+def folded_rows(k: int) -> int:
+    """Return how many rows of k numbers to put side by side.
+
+    CuPy gives 32 columns to one block of threads: a tall array would keep one or two multiprocessors busy. With many
+    rows side by side, in the same memory, more of them reduce it, and then once more.
+    """
+    return max(FOLD, WIDE_ENOUGH // max(1, k))
+
+
+def column_sums(A: Any) -> Array:
+    """Return sums (k,) over the rows of A (n, k), in float64."""
+    n, k = A.shape
+    fold = folded_rows(k)
+    if isinstance(A, np.ndarray) or n < 2 * fold:
+        return A.sum(axis=0, dtype="float64")
+    head = n // fold * fold
+    sums = A[:head].reshape(-1, fold * k).sum(axis=0, dtype="float64").reshape(fold, k).sum(axis=0)
+    return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")
+
+
+def column_maxima(A: Any) -> Array:
+    """Return maxima (k,) over the rows of A (n, k)."""
+    n, k = A.shape
+    fold = folded_rows(k)
+    if isinstance(A, np.ndarray) or n < 2 * fold:
+        return A.max(axis=0)
+    head = n // fold * fold
+    maxima = A[:head].reshape(-1, fold * k).max(axis=0).reshape(fold, k).max(axis=0)
+    return maxima if head == n else namespace(A).maximum(maxima, A[head:].max(axis=0))
+
+
+def column_ends(A: Any) -> tuple[Array, Array]:
+    """Return minima and maxima (k,) over the rows of A (n, k)."""
+    return A.min(axis=0) if isinstance(A, np.ndarray) else -column_maxima(-A), column_maxima(A)
+
+
+def column_means(A: Any) -> Array:
+    """Return means (k,) over the rows of A (n, k)."""
+    return A.mean(axis=0) if isinstance(A, np.ndarray) else (column_sums(A) / len(A)).astype(A.dtype, copy=False)
+
+
+def column_units(A: Any) -> Array:
+    """Return what to divide columns by so that their standard deviation is 1; constant ones stay as they are."""
+    xp = namespace(A)
+    if xp is np:
+        spread = A.std(axis=0)
+    else:
+        centred = A - column_means(A)
+        spread = xp.sqrt(column_means(centred * centred))
+    return xp.where(spread > 0, spread, 1)
+
+
+def column_norms(A: Array) -> Array:
+    """Return the lengths (k,) of the columns of A (n, k)."""
+    return namespace(A).sqrt(column_sums(A * A))
+
+
+def row_squares(A: Any) -> Array:
+    """Return the squared lengths (n,) of the rows of A (n, k); of ``einsum`` CuPy would make n matrix products."""
+    return np.einsum("ij,ij->i", A, A) if isinstance(A, np.ndarray) else (A * A).sum(axis=1)
+
+
+def extent(X: Array) -> float:
+    """Return the largest entry of points (n, D) less the first: in this unit, squares neither overflow nor vanish."""
+    return float(abs(X - X[:1]).max())
+
+
+def stacked_eigh(H: Array) -> tuple[Array, Array]:
+    """Return eigenvalues, rising, and eigenvectors of a stack of symmetric matrices.
+
+    On a device this is cuSOLVER's batched Jacobi method, which is said to fail on a zero matrix, by an error or with
+    NaN: then LAPACK solves the stack.
+    """
+    xp = namespace(H)
+    if xp is np:
+        return np.linalg.eigh(H)
+    if len(H) > MAX_BATCH:
+        parts = [stacked_eigh(H[first : first + MAX_BATCH]) for first in range(0, len(H), MAX_BATCH)]
+        values, vectors = (xp.concatenate(kind) for kind in zip(*parts, strict=True))
+        return values, vectors
+    try:
+        values, vectors = xp.linalg.eigh(H)
+        if bool(xp.isfinite(values.sum() + vectors.sum())):
+            return values, vectors
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(on_host(H))
+    return xp.asarray(values), xp.asarray(vectors)
+
+
+# --- sparse matrices in CSR ---
+
+
+def csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
+    """Return a CSR matrix over its parts, whose entries are known to be sorted and different."""
+    sparse = sys.modules["scipy.sparse" if namespace(data).__name__ == "numpy" else "cupyx.scipy.sparse"]
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
+    matrix.has_canonical_format = True  # CuPy would otherwise look, and wait, before each product
+    return matrix
+
+
+def starts_of(counts: Array) -> Array:
+    """Return where runs of these lengths begin when they stand one after the other, and where the last one ends."""
+    xp = namespace(counts)
+    return xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+
+
+def entry_rows(matrix: Array) -> Array:
+    """Return the row of each entry of a CSR."""
+    xp = namespace(matrix.indptr)
+    return xp.repeat(xp.arange(matrix.shape[0], dtype=matrix.indices.dtype), matrix.indptr[1:] - matrix.indptr[:-1])
+
+
+def row_slots(indptr: Array, rows: Array) -> tuple[Array, Array]:
+    """Return where each of some rows of a CSR begins if only they are kept, and the place of their entries in it."""
+    xp = namespace(indptr)
+    counts = indptr[rows + 1] - indptr[rows]
+    ends = xp.concatenate([xp.zeros(1, dtype=indptr.dtype), xp.cumsum(counts).astype(indptr.dtype)])
+    return ends, xp.repeat(indptr[rows] - ends[:-1], counts) + xp.arange(int(ends[-1]))

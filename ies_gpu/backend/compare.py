@@ -18,13 +18,11 @@ import numpy as np
 
 from ..errors import first_line
 from ..findings import Finding, tell, warning
-from .array import Array
+from .array import Array, column_sums, namespace, on_host, row_slots, sample_rows, starts_of
 from .base import Backend
 from .kernels import plain, plain_multilevel
-from .kernels.arrays import column_sums, namespace, on_host, row_slots, starts_of
 from .kernels.cuda import launch
 from .out_of_memory import ran_out_of_memory
-from .sampling import sample_rows
 
 ROWS = 256  # of each audit
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding

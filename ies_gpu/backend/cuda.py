@@ -15,11 +15,10 @@ import numpy as np
 
 from ..errors import DeviceError, first_line
 from ..findings import Finding, option
-from .array import Array
+from .array import Array, column_sums
 from .base import Backend, index_type
 from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
-from .kernels.arrays import column_sums
 from .nearest import nearest_by_products, without_self
 from .out_of_memory import Block
 

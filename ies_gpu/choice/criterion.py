@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_maxima, column_sums
+from ..backend.array import Array, column_maxima, column_sums
 from ..errors import brief
 from ..findings import option, refusal
 from ..options import count_subsets

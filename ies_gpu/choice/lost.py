@@ -23,9 +23,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from ..backend import backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_units
-from ..backend.sampling import sample_rows
+from ..backend.array import Array, column_units, sample_rows
 from ..embedding.order import leading_axes
 
 COLLAPSED = 3.0  # a point with a larger ratio is collapsed

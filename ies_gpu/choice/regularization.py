@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_host
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_sums, namespace
+from ..backend.array import Array, column_sums, namespace
 from ..findings import refusal
 from ..validation import check_real_array
 from .criterion import Scores, check_bases, check_spanning, check_subsets, log_volumes, penalties, score_pass

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..backend import backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_norms, column_units
-from ..backend.sampling import spaced_rows
+from ..backend.array import Array, column_norms, column_units, spaced_rows
 from ..backend.steps import step
 from ..embedding.order import leading_axes
 from ..findings import Finding, note, option

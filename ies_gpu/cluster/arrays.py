@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..backend.array import Array
+from ..backend.array import Array, spaced_rows
 from ..backend.cpu import CpuBackend
-from ..backend.sampling import spaced_rows
 from .team import Call, Team, calls, item
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..backend.sampling import sample_rows
+from ..backend.array import sample_rows
 from ..backend.steps import Do, call, report, step
 from ..choice.criterion import log_volumes
 from ..choice.rmetric import Tangents, tangent_spaces, tangents

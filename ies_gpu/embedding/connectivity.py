@@ -6,8 +6,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..backend import Backend, backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import extent
+from ..backend.array import Array, extent
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import Finding, option, refusal, tell, warning
 from .graph import TILE_COLUMNS, in_units_of

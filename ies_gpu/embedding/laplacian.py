@@ -9,9 +9,8 @@ import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
-from ..backend.array import Array
+from ..backend.array import Array, entry_rows
 from ..backend.forks import cached_property
-from ..backend.kernels.arrays import entry_rows
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
 from ..options import answers

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..backend import backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import entry_rows
+from ..backend.array import Array, entry_rows
 from ..findings import option, refusal
 from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_diagonal

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from ..backend import Backend, at_home, backend_of, to_device, to_host
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_ends, column_means, starts_of
+from ..backend.array import Array, column_ends, column_means, starts_of
 from ..backend.steps import Report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, backend_of, to_device, to_host
-from ..backend.array import Array
+from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums
 from ..backend.compare import audit_graph, audit_products
-from ..backend.kernels.arrays import column_ends, column_maxima, column_norms, column_sums
 from ..backend.steps import Do, call, report, step
 from ..findings import option, refusal, tell, warning
 from ..options import answers

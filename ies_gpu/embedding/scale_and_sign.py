@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..backend import backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_ends, column_maxima, column_means, column_norms, column_sums
+from ..backend.array import Array, column_ends, column_maxima, column_means, column_norms, column_sums
 
 CLEAR = 4.0  # standard errors from zero: no other sample of the same points' distribution would say the opposite
 ROUNDING = 1e-3  # standard errors that may be nothing but rounding

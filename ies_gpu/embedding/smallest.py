@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import backend_of, to_host
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_norms, column_sums
+from ..backend.array import Array, column_norms, column_sums
 from ..backend.steps import step
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import refusal, tell, warning

@@ -9,8 +9,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 
 from ..backend import at_home, to_host
-from ..backend.array import Array
-from ..backend.kernels.arrays import extent
+from ..backend.array import Array, extent
 from ..embedding.metrics import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend.array import Array
-from ..backend.sampling import sample_rows
+from ..backend.array import Array, sample_rows
 from ..backend.steps import step
 from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult

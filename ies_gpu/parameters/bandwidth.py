@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..backend.array import Array
-from ..backend.kernels.arrays import extent
-from ..backend.sampling import sample_rows
+from ..backend.array import Array, extent, sample_rows
 from ..findings import option, refusal
 
 QUERIES = 200

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import at_home, backend_of
-from ..backend.array import Array
-from ..backend.sampling import sample_rows
+from ..backend.array import Array, sample_rows
 from ..embedding.order import leading_axes
 from ..findings import Judged
 from ..validation import check_integer, check_length, check_points, check_seed

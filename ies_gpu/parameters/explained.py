@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import at_home, backend_of, to_device
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_means, column_units
+from ..backend.array import Array, column_means, column_units
 from ..validation import check_integer, check_real_array
 
 

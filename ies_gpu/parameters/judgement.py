@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..backend.array import Array
-from ..backend.sampling import sample_rows
+from ..backend.array import Array, sample_rows
 from ..backend.steps import step
 from ..choice.lost import FUNCTIONS, SMALLEST, Lost, folded_share, lost_of_graph, lost_of_points, shape_of_map
 from ..choice.naming import coordinate_names, names_text

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend.array import Array
-from ..backend.kernels.arrays import column_units
-from ..backend.sampling import sample_rows, spaced_rows
+from ..backend.array import Array, column_units, sample_rows, spaced_rows
 from ..choice.lost import lost_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult

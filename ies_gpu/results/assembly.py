@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, active_backend, backend_of, to_device, to_host
-from ..backend.array import Array
+from ..backend.array import Array, column_norms, spaced_rows
 from ..backend.kernels import plain
-from ..backend.kernels.arrays import column_norms
-from ..backend.sampling import spaced_rows
 from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, stray_coordinates, stray_points
 from ..choice.search import SearchResult, ranked

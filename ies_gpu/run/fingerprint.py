@@ -14,8 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..backend import backend_of, to_host
-from ..backend.array import Array
-from ..backend.sampling import spaced_rows
+from ..backend.array import Array, spaced_rows
 from ..embedding.laplacian import Laplacian
 from ..validation import check_real_array
 

@@ -18,9 +18,9 @@ from benchmarks.device_counts import stages_named
 from benchmarks.problems import strip
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, base, compare, get_backend
+from ies_gpu.backend.array import column_ends, column_maxima, column_means, column_sums, column_units
 from ies_gpu.backend.compare import TYPES
 from ies_gpu.backend.kernels import plain
-from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_sums, column_units
 from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.backend.sampling import sample_rows
+from ies_gpu.backend.array import sample_rows
 from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.scan import FACTORS, Scan

@@ -9,9 +9,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..array import Array
+from ..array import Array, csr, folded_rows, namespace, stacked_eigh
 from . import kernels_in, plain_multilevel
-from .arrays import csr, folded_rows, namespace, stacked_eigh
 
 globals().update(kernels_in(plain_multilevel))
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array
-from .arrays import column_sums, csr, namespace
+from ..array import Array, column_sums, csr, namespace
 
 ENTRIES = 1 << 24  # entries whose temporaries exist at a time
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.array import Array
-from ...backend.kernels.arrays import column_norms
+from ...backend.array import Array, column_norms
 from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 
 ANGLE = 0.01  # the sine of the angle to the true vector that is aimed for

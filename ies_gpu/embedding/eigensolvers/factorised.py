@@ -15,8 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from ...backend import Backend
-from ...backend.array import Array
-from ...backend.kernels.arrays import csr
+from ...backend.array import Array, csr
 from ...errors import NotConvergedError
 from ..order import host_of
 from .accuracy import residuals_for

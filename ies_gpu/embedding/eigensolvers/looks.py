@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from ...backend.array import Array
+from ...backend.array import Array, csr
 from ...backend.forks import cached_property
-from ...backend.kernels.arrays import csr
 from ..order import cells_of, host_of, matrix_order
 
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row

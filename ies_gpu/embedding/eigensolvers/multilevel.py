@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Backend, get_backend
-from ...backend.array import Array
-from ...backend.kernels.arrays import row_squares
+from ...backend.array import Array, row_squares
 from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..order import cells_of

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...array import Array
+from ...array import Array, namespace
 from .. import plain_multilevel
-from ..arrays import namespace
 from . import text
 
 THREADS = 128

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...array import Array
+from ...array import Array, namespace
 from .. import kernels_in, plain
 from .. import of_plain as __getattr__  # noqa: F401 - where there is no CUDA kernel
-from ..arrays import namespace
 from . import csr, neighbours, text
 
 globals().update(kernels_in(csr, neighbours))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...array import Array
-from ..arrays import namespace
+from ...array import Array, namespace
 from . import text
 
 CELL = 64
