@@ -14,11 +14,10 @@ from typing import Any, ParamSpec, TypeVar
 from ..errors import DeviceError, brief
 from ..findings import option, refusal, tell, warning
 from .array import Array
-from .base import Backend, current
+from .base import Backend, Block, current
 from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign
 from .dlpack import host_view as host_view
-from .out_of_memory import Block
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -1,28 +1,68 @@
-"""What an algorithm may ask of a device: arrays, sparse matrices, kernels, memory, and the way there and back."""
+"""What an algorithm may ask of a device: arrays, kernels, memory, and work in blocks of rows that fit into it."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
-from ..errors import brief
-from ..findings import Finding
+from ..errors import OutOfMemoryError, brief
+from ..findings import Finding, option, refusal
 from .array import Array
-from .out_of_memory import InPieces
 
+Result = TypeVar("Result")
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
 WIDE = 2**31  # from this number of entries on, places in a sparse matrix have 64 bits
+# how the CUDA libraries and the driver, whose errors are RuntimeErrors, say that memory ran out
+NO_MEMORY = (
+    "ALLOC_FAILED", "OUT_OF_MEMORY", "INSUFFICIENT_RESOURCES", "cudaErrorMemoryAllocation",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # what creating a handle gives when there is no memory for it
+)  # fmt: skip
+
+
+def ran_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error means that memory ran out here, so that less of it may help."""
+    if isinstance(error, RuntimeError):
+        return any(word in str(error) for word in NO_MEMORY)
+    return isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError)
 
 
 def index_type(entries: int) -> str:
-    """The type of a matrix's indices: 32 bits where its number of entries fits into them, as ``indptr`` holds it."""
+    """Return the type of a matrix's indices: 32 bits where its number of entries fits into them."""
     return "int32" if entries < WIDE else "int64"
 
 
-class Backend(InPieces):
+def without_self(distances: Array, neighbours: Any, numbers: Any) -> tuple[Array, Array]:
+    """Return the k nearest other points, from the k + 1 nearest (r, k + 1) of the points with these numbers (r,).
+
+    The point itself need not come first among equal points, nor be there at all.
+    """
+    other = neighbours != numbers[:, None]
+    other[other.all(axis=1), -1] = False
+    shape = len(numbers), distances.shape[1] - 1
+    return distances[other].reshape(shape), neighbours[other].reshape(shape)
+
+
+class Block:
+    """One attempt at a block of rows, as a context: ``failed`` says why when memory ran out in it."""
+
+    def __init__(self, rows: slice) -> None:
+        self.rows = rows
+        self.failed: str | None = None
+
+    def __enter__(self) -> slice:
+        return self.rows
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if not ran_out_of_memory(error):
+            return False
+        self.failed = str(error) or type(error).__name__
+        return True
+
+
+class Backend:
     """One device, with the libraries that work on it.
 
     Attributes
@@ -52,12 +92,10 @@ class Backend(InPieces):
     ) -> None:
         self.reason, self.code = reason, code
         for name, value, most in (("memory_limit", memory_limit, 1 << 62), ("n_threads", n_threads, 1 << 16)):
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= most
-            ):
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            if value is not None and not (whole and 1 <= value <= most):
                 raise ValueError(f"{name} must be an integer from 1 to {most}, or None, got {brief(value)}")
-        self.memory_limit = memory_limit
-        self.n_threads = n_threads
+        self.memory_limit, self.n_threads = memory_limit, n_threads
 
     def memory_budget(self) -> int:
         """Bytes that a run may take in all: ``memory_limit``, or half of what is free now."""
@@ -71,8 +109,11 @@ class Backend(InPieces):
         """Bytes of the device's memory that are free now."""
         raise NotImplementedError
 
+    def free_cache(self) -> None:
+        """Give back memory that is kept for later only."""
+
     def owns(self, array: Array) -> bool:
-        """Whether the array (dense or sparse) lives on this device."""
+        """Return whether the array (dense or sparse) lives on this device."""
         raise NotImplementedError
 
     def asarray(self, array: Array, dtype: Any = None) -> Array:
@@ -144,6 +185,86 @@ class Backend(InPieces):
     def describe(self) -> dict[str, Any]:
         """Facts for ``diagnostics`` and ``ies-gpu doctor``."""
         return {"device": self.device, "device_reason": self.reason, "device_code": self.code}
+
+    def blocks(
+        self, n_rows: int, bytes_per_row: float, stage: str, *, rows_a_block: int | None = None
+    ) -> Iterator[Block]:
+        """Consecutive blocks of ``range(n_rows)`` whose temporaries fit; after running out of memory, smaller ones.
+
+        The body of the loop works in the block's context and must write its results last. A block in which memory ran
+        out comes again, half as long, with all that was cached given back. If not even a single row fits, that is an
+        OutOfMemoryError::
+
+            for block in backend.blocks(n, bytes_a_row, "tangents"):
+                with block as rows:
+                    U[rows] = ...
+        """
+        step = rows_a_block or max(1, int(self.block_bytes() / max(bytes_per_row, 1)))
+        start, smallest = 0, -1
+        while start < n_rows:
+            block = Block(slice(start, min(start + step, n_rows)))
+            yield block
+            if block.failed is None:
+                start = block.rows.stop
+                continue
+            self.free_cache()
+            if smallest == start:
+                raise self._too_little(stage, block.failed)
+            step = max(1, (block.rows.stop - start) // 2)
+            smallest = start if step == 1 else -1
+
+    def sweep(
+        self,
+        work: Callable[..., Any],
+        *tall: Any,
+        bytes_per_row: float | Callable[[Any], float],
+        stage: str,
+        sums: int = 0,
+        rows: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:
+        """Work through tall arrays of equal length, one row per point, by blocks of rows.
+
+        ``work(backend, *blocks)`` returns ``sums`` arrays that are added over all blocks, and then ``rows`` arrays with
+        the rows of the block; it asks only the backend that it is given, on a cluster a worker's. ``bytes_per_row`` are
+        its temporaries for one row, or a function of the kernels that gives them. Returned are the sums, and then the
+        rows of all blocks.
+        """
+        n, out = len(tall[0]), []
+        for block in self.blocks(n, bytes_per_row(self.kernels) if callable(bytes_per_row) else bytes_per_row, stage):
+            with block as part:
+                found = list(work(self, *(array[part] for array in tall)))
+                if part == slice(0, n):
+                    out = found
+                else:
+                    out = out or [0.0] * sums + [self.xp.empty((n, *own.shape[1:]), own.dtype) for own in found[sums:]]
+                    for whole, own in zip(out[sums:], found[sums:], strict=True):
+                        whole[part] = own
+                    # last, and not in place: a block in which memory runs out is repeated
+                    out[:sums] = [total + own for total, own in zip(out[:sums], found[:sums], strict=True)]
+                if progress is not None:
+                    progress(part.stop, n)
+        return out
+
+    def percentile(self, table: Any, percent: float) -> Any:
+        """The percentile of each column of a tall array (n, k)."""
+        return self.xp.percentile(table, percent, axis=0)
+
+    def retried(self, stage: str, work: Callable[[], Result]) -> Result:
+        """``work()``, and once more with all that was cached given back; for work that is not done in blocks."""
+        whole = Block(slice(0, 1))
+        with whole:
+            return work()
+        # not in an except clause: there the failed attempt's arrays would still be alive
+        self.free_cache()
+        with whole:
+            return work()
+        raise self._too_little(stage, whole.failed)
+
+    def _too_little(self, stage: str, failure: str | None) -> Exception:
+        text = f"{self.device} does not have enough memory for the stage {stage!r}: {failure}"
+        advice = f"use fewer points or components, {option('dtype', 'mixed')}, or a device with more memory"
+        return refusal("memory.exhausted", text, advice, OutOfMemoryError)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from . import get_backend  # the same device in another process

@@ -19,10 +19,9 @@ import numpy as np
 from ..errors import first_line
 from ..findings import Finding, tell, warning
 from .array import Array, column_sums, namespace, on_host, row_slots, sample_rows, starts_of
-from .base import Backend
+from .base import Backend, ran_out_of_memory
 from .kernels import plain, plain_multilevel
 from .kernels.cuda import launch
-from .out_of_memory import ran_out_of_memory
 
 ROWS = 256  # of each audit
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding

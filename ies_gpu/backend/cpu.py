@@ -14,37 +14,11 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.spatial
 
-from .. import system
 from .array import Array
-from .base import Backend
-from .blas import single_thread
+from .base import Backend, without_self
 from .dlpack import is_foreign, shared
-from .forks import cached_property, loading
 from .kernels import plain
-from .nearest import without_self
-
-
-def available_threads() -> int:
-    """Threads this process may use: affinity, the cgroup's quota and ``OMP_NUM_THREADS``, whichever is least."""
-    counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
-    if (quota := system.processors()) is not None:
-        counts.append(quota)
-    with contextlib.suppress(KeyError, ValueError):
-        counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
-    return min(counts)
-
-
-def available_memory() -> int:
-    """Bytes this process could still take: the kernel's estimate, and the cgroup's limit, if any."""
-    sizes = []
-    with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    if (left := system.memory_left()) is not None:
-        sizes.append(left)
-    if not sizes:  # no Linux: total memory is the best that the standard library knows
-        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
-    return max(min(sizes), 64 << 20)
+from .machine import available_memory, available_threads, cached_property, loading, single_thread
 
 
 def load_kernels() -> Any:

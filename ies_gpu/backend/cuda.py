@@ -16,11 +16,9 @@ import numpy as np
 from ..errors import DeviceError, first_line
 from ..findings import Finding, option
 from .array import Array, column_sums
-from .base import Backend, index_type
+from .base import Backend, Block, index_type, without_self
 from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
-from .nearest import nearest_by_products, without_self
-from .out_of_memory import Block
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
@@ -204,6 +202,37 @@ def free_bytes(xp: Any) -> int:
 def device_number(array: Array) -> int:
     """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
     return int(array.data.device.id)
+
+
+def nearest_by_products(X: Array, centred: Any, squares: Any, rows: slice, k: int, xp: Any) -> tuple[Array, Array]:
+    """Distances and numbers (r, k) of the k nearest other points of some rows, rising.
+
+    Matrix products of centred points are off by a few roundings of the largest norm. They only rule points out: what
+    they leave, k points per row and hardly more, is measured again by differences.
+
+    Parameters
+    ----------
+    X, centred : array (n, D)
+    squares : array (n,)
+        Squared lengths of the centred points.
+    """
+    own = xp.arange(rows.start, rows.stop)
+    squared = squares[rows][:, None] + squares - 2 * (centred[rows] @ centred.T)
+    squared[own - rows.start, own] = xp.inf
+    # off by the slack at most: the true k-th is no further than this k-th and the slack, so it shows within two
+    slack = (64 + 4 * X.shape[1]) * float(xp.finfo(X.dtype).eps) * squares.max()
+    for selected in (lambda: xp.partition(squared, k - 1, axis=1), lambda: xp.sort(squared, axis=1)):
+        i, j = xp.nonzero(squared <= selected()[:, k - 1 : k] + 2 * slack)
+        counts = xp.bincount(i, minlength=len(own))
+        # threads of CuPy's partition hand each other numbers without a barrier: a k-th that is too low would show here
+        if int(counts.min()) >= k:
+            break
+    difference = X[i + rows.start] - X[j]
+    distance = xp.sqrt((difference * difference).sum(axis=1))
+    order = xp.argsort(distance)
+    order = order[xp.argsort(i[order])]  # stable: by row, and within a row by distance
+    first = order[(xp.cumsum(counts) - counts)[:, None] + xp.arange(k)]
+    return distance[first], j[first]
 
 
 @cache

@@ -15,7 +15,6 @@ from typing import IO, Any
 
 from ..errors import in_bytes
 from ..files.remote import is_remote, shown
-from ..system import peak_memory, resident_memory
 
 WIDTH = 80
 EVERY = 0.5  # seconds between two JSON lines of one stage
@@ -124,6 +123,8 @@ class Console:
             self._write(coloured(label, level, self.stream) + text.removeprefix(label))
 
     def _event(self, level: str, **content: Any) -> None:
+        from ..backend.machine import peak_memory, resident_memory  # which loads NumPy
+
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         memory = {"bytes": resident_memory(), "peak_bytes": peak_memory()}
         self._write(json.dumps({"time": now, "level": level, **content, **memory}))

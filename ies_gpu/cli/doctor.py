@@ -125,7 +125,8 @@ def examine(device: str = "auto") -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
     from ..backend import get_backend
-    from ..backend.cpu import CpuBackend, available_memory, available_threads
+    from ..backend.cpu import CpuBackend
+    from ..backend.machine import available_memory, available_threads
     from ..results.text import plain
 
     optional = {"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"}

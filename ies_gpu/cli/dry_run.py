@@ -33,7 +33,7 @@ def degree_of(points: Any, args: argparse.Namespace) -> float | None:
 
 def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Estimate]:
     """Return the size of a job, and what it needs with the scan for a bandwidth if that must be found."""
-    from ..backend.cpu import available_threads
+    from ..backend.machine import available_threads
     from ..resources import estimate_resources
 
     n, columns = points.shape

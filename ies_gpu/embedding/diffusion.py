@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import active_backend, at_home, backend_of
 from ..backend.array import Array, column_norms
-from ..backend.forks import cached_property
+from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import Finding, option, refusal, tell, warning

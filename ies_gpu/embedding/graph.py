@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array, entry_rows, row_slots, starts_of
 from ..backend.base import index_type
-from ..backend.forks import cached_property
+from ..backend.machine import cached_property
 from ..backend.steps import Report
 from ..findings import option, refusal
 from ..options import answers

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows
-from ..backend.forks import cached_property
+from ..backend.machine import cached_property
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
 from ..options import answers

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend.cpu import available_memory
+from ..backend.machine import available_memory
 from ..errors import one_line
 from .containers import NAMES, Choice, ContentError, Opened, PointFile, cells, hdf5_array, only_points, zarr_array
 from .remote import check_local, fetched, is_remote, shown

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
 from ..backend.array import Array
-from ..backend.forks import cached_property
+from ..backend.machine import cached_property
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extended, kernel_degrees, moved_points

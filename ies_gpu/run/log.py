@@ -12,9 +12,9 @@ from dataclasses import asdict
 from functools import cache
 from typing import IO, Any
 
+from ..backend.machine import peak_memory
 from ..backend.steps import Report
 from ..findings import Finding, refusal, teller, without_repeats
-from ..system import peak_memory
 
 UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
 logger = logging.getLogger("ies_gpu")

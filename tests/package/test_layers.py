@@ -18,7 +18,7 @@ ROOT = Path(ies_gpu.__file__).parent
 TESTS = Path(__file__).parents[1]
 # a room (a folder, or a module at the top) may import only from those before it
 ROOMS = [
-    "errors", "findings", "constraints", "options", "system", "backend", "validation", "files", "embedding",
+    "errors", "findings", "constraints", "options", "backend", "validation", "files", "embedding",
     "choice", "run", "parameters", "results", "cluster", "select", "analysis", "interop", "resources", "datasets",
     "plot", "report", "cli", "__main__",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backend import Backend, Block
 from ...backend.array import Array
-from ...backend.forks import cached_property
+from ...backend.machine import cached_property
 from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian

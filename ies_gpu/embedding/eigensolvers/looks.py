@@ -18,7 +18,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from ...backend.array import Array, csr
-from ...backend.forks import cached_property
+from ...backend.machine import cached_property
 from ..order import cells_of, host_of, matrix_order
 
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row

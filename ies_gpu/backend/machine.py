@@ -1,0 +1,200 @@
+"""What the machine gives this process: memory, processors, threads of BLAS, and locks that a fork must not leave taken.
+
+Containers, Slurm jobs and systemd units set limits by control groups (version 2). A limit of any group above the
+process holds for it, so all of them are looked at. In a container the process often sees its own group as the root of
+the tree, and in ``/proc/self/cgroup`` a path that is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import threadpoolctl
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+TREE, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+# --- memory and processors ---
+
+
+def available_memory() -> int:
+    """Return the bytes this process could still take: the kernel's estimate, and the cgroup's limit, if any."""
+    sizes = []
+    with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    if (left := memory_left()) is not None:
+        sizes.append(left)
+    if not sizes:  # no Linux: total memory is the best that the standard library knows
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
+    return max(min(sizes), 64 << 20)
+
+
+def available_threads() -> int:
+    """Return the threads this process may use: affinity, cgroup quota or ``OMP_NUM_THREADS``, whichever is least."""
+    counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    if (quota := processors()) is not None:
+        counts.append(quota)
+    with contextlib.suppress(KeyError, ValueError):
+        counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
+    return min(counts)
+
+
+def memory_left() -> int | None:
+    """Return the bytes that the tightest limit leaves; None without one. Files kept in memory do not count as used."""
+    left = []
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+            left.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+                left[-1] += next((int(line[1]) for line in lines if line[:1] == ["inactive_file"]), 0)
+    return min(left, default=None)
+
+
+def processors() -> int | None:
+    """Return the whole processors that the tightest quota leaves, at least one; None without one."""
+    found = []
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = (group / "cpu.max").read_text().split()
+            found.append(int(quota) / int(period))
+    return max(1, int(min(found))) if found else None
+
+
+def _groups() -> Iterator[Path]:
+    """Yield the group of this process, and those above it."""
+    with contextlib.suppress(OSError):  # no Linux
+        for line in MEMBERSHIP.read_text().splitlines():
+            if line.startswith("0::"):
+                inside = Path(line[3:].lstrip("/"))
+                yield from (TREE / group for group in (inside, *inside.parents))
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has held so far, in bytes (0 if the system does not say)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else max(1024 * peak, _held())  # Linux updates its peak a little late
+
+
+def resident_memory() -> int:
+    """Return the memory that this process holds now, in bytes; or the peak if the system reports only that."""
+    return _held() or peak_memory()
+
+
+def _held() -> int:
+    """Return the bytes of memory that this process has; 0 on systems without /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0
+
+
+# --- threads of BLAS ---
+
+
+def for_any_thread() -> None:
+    """Let any thread change the number again: since 3.7 threadpoolctl ignores all but the one that did it first."""
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread()
+
+
+class SingleThread:
+    """The runs at work, by thread, and the limit that they share: one thread for BLAS until the last of them ends.
+
+    The number belongs to the whole process. Runs in several threads overlap in any order: if each restored what it had
+    found, the last one would leave behind the single thread of the first.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # entered again by a signal's handler, or by a fork in the same thread
+        self.runs: Counter[int] = Counter()
+        self.limit: Any = None
+        self.loaded, self.libraries = 0, ThreadpoolController()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep BLAS to one thread."""
+        me = threading.get_ident()
+        with self.lock:
+            self.runs[me] += 1
+            if self.limit is None:
+                if self.loaded != len(sys.modules):  # a look for libraries takes as long as many a task
+                    self.loaded, self.libraries = len(sys.modules), ThreadpoolController()
+                self.limit = self.libraries.limit(limits=1, user_api="blas")
+                for_any_thread()  # the last run may end in another one
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.runs -= Counter([me])  # without those at zero
+                self.restore_at_the_end()
+
+    def restore_at_the_end(self) -> None:
+        """Give BLAS its threads back if no run is left."""
+        if not self.runs and self.limit is not None:
+            self.limit.restore_original_limits()
+            for_any_thread()
+            self.limit = None
+
+    def forget_other_threads(self) -> None:
+        """In a forked process: what the parent's other threads were at ends here."""
+        me = threading.get_ident()
+        self.runs = Counter({me: self.runs[me]} if self.runs[me] else {})
+        self.restore_at_the_end()
+
+
+single_thread = SingleThread()
+
+# --- forks: a child that finds a lock taken, by a thread that it does not have, waits forever ---
+
+loading = threading.RLock()  # held while the kernels are imported: Python's own locks on modules do not survive a fork
+_taken: list[Any] = []
+
+
+def before_fork() -> None:
+    """Take the locks, in the order in which a thread that loads kernels takes them."""
+    compiling = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    for lock in (loading, compiling, single_thread.lock):
+        if lock is not None:
+            lock.acquire()
+            _taken.append(lock)
+
+
+def after_fork() -> None:
+    """Release them, in parent and child."""
+    while _taken:
+        _taken.pop().release()
+
+
+def after_fork_in_child() -> None:
+    """Release them, and give BLAS its threads back if only other threads were in a run."""
+    single_thread.forget_other_threads()
+    after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork_in_child)
+
+
+class cached_property(functools.cached_property[T], Generic[T]):  # noqa: N801  # in the place of Python's
+    """Python's own, without the lock that 3.11 holds, for all instances of a class, while a value is computed."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(function)
+        self.lock: Any = contextlib.nullcontext()
