@@ -34,7 +34,7 @@ EITHER, PAIRS = ((DOUBLE,), (SINGLE,)), ((DOUBLE, DOUBLE), (SINGLE, DOUBLE), (SI
 # The types for which a kernel has a text each, and the arguments that have them; that of the results comes last. Where
 # none is named, all arguments are float32.
 TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
-    "near_pairs": EITHER, "degrees": ((),), "spmm": PAIRS, "scaled_entries": EITHER,
+    "near_pairs": EITHER, "spmm": PAIRS, "scaled_entries": EITHER,
     "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)),
     "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
     **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
@@ -44,7 +44,6 @@ TYPED = {
     "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
 }  # fmt: skip
-IN_PLACE_OF = {"tangent_rows": launch.tangents_in_parts, "score_block": launch.score_in_parts}  # of plain code
 TEMPORARIES = {"tangent_bytes": "tangent_rows", "score_bytes": "score_block", "scaled_bytes": "scaled_entries"}
 
 
@@ -78,8 +77,9 @@ class Kernels:
             """The kernel, if it agrees with plain code for arrays of these types."""
             if self.trusted(name, *types_of(name, arguments)):
                 return getattr(launch, name)(*arguments, **more)
-            return IN_PLACE_OF.get(name, getattr(plain, name))(*arguments, **more)
+            return getattr(plain, name)(*arguments, **more)
 
+        setattr(self, name, guarded)  # looked up once
         return guarded
 
     def complaints(self) -> list[Finding]:
@@ -139,22 +139,17 @@ def kernel_difference(kernels: Any, xp: Any, kernel: str, types: Sequence[Any], 
             worst = max(worst, tangent_difference(*own[:5], *found))
         elif kernel == "score_block":
             worst = max(worst, score_difference(*own))
-        elif found is not None or kernel not in ("near_pairs", "degrees"):
-            worst = max(worst, difference([*listed(found), *own], [*listed(by_plain_code(kernel, plains)), *plains]))
+        elif kernel != "near_pairs":
+            worst = max(worst, difference(written(found, own), written(getattr(plain, kernel)(*plains), plains)))
+        elif found is not None:  # of which plain code has none: tiles find the same pairs
+            counts, columns, distances = plain.tile_graph(own[0], own[0], own[5])
+            worst = max(worst, difference(found, [starts_of(counts), columns, distances]))
     return worst
 
 
-def by_plain_code(kernel: str, arguments: list[Any]) -> Any:
-    """Return what a kernel should: all pairs come from tiles."""
-    if kernel not in ("near_pairs", "degrees"):
-        return getattr(plain, kernel)(*arguments)
-    Z, reach = arguments[0], arguments[5 if kernel == "near_pairs" else 2]
-    counts, columns, distances = plain.tile_graph(Z, Z, reach)
-    return (starts_of(counts), columns, distances) if kernel == "near_pairs" else counts[arguments[1]]
-
-
-def listed(found: Any) -> list[Any]:
-    return [*found] if isinstance(found, tuple) else [found]
+def written(found: Any, arguments: list[Any]) -> list[Any]:
+    """Return all that a kernel may have written: its results, and its arguments."""
+    return [*(found if isinstance(found, tuple) else [found]), *arguments]
 
 
 def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int = 20, seed: int = 0) -> list[list[Any]]:
@@ -174,12 +169,11 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
     left, right, factor = (rng.random(size) + 1 for size in (n, n, k))
     curvature, weights, shift = rng.random(k) - 0.1, left.astype(SINGLE), (100 + factor).astype(SINGLE)
     matrix, scale = (*pattern, data), 0.9 ** np.arange(k, dtype=dtype)
-    if kernel in ("near_pairs", "degrees"):
+    if kernel == "near_pairs":
         Z, ends = np.sort(rng.random((n, 3)), axis=0), np.unique([0, *range(min(n, 50), n, 2), n])  # one cell is large
         parts = [Z[first:last] for first, last in itertools.pairwise(ends)]
         boxes = (np.array([end(part, axis=0) for part in parts]) for end in (np.min, np.max))
-        near = [Z, ends, *boxes, 0.04, 0.2, True, 1.0, dtype]
-        return [near if kernel == "near_pairs" else [Z, np.arange(n), 0.2]]
+        return [[Z, ends, *boxes, 0.04, 0.2, True, 1.0, dtype]]
     if kernel == "score_block":
         bases = np.linalg.qr(rng.normal(size=(n, 10, types[0])))[0].astype(dtype)
         sets = np.array(list(itertools.combinations(range(10), max(3, types[0]))), dtype=np.int32)
@@ -309,12 +303,12 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
 
 
 def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Array:
-    """Seeded row numbers, rising."""
+    """Return seeded row numbers, rising."""
     return backend.asarray(sample_rows(n, count, n))
 
 
 def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Backend) -> float:
-    """Largest difference over sampled rows; a number that is not finite counts in every row, sampled or not."""
+    """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
     xp, sampled = backend.xp, sampled_rows(len(Y), backend)
     P = laplacian.operator.matrix
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
@@ -328,7 +322,7 @@ def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Ba
 
 
 def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
-    """Largest difference over sampled points, of totals over the sample, and of those of two sets over all points."""
+    """Return the largest difference over sampled points, and of the totals of two sets over all points."""
     xp = backend.xp
     best, best_scores = scores.best, scores.best_scores
     if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(best_scores.sum())):
@@ -344,7 +338,7 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 
 
 def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> float:
-    """Largest difference of mean scores over all points, of the set with the highest total and of a seeded one.
+    """Return the largest difference of mean scores over all points, of the best set and of a seeded one.
 
     They are added up from ``log_volumes``, another way through the same points: plain code on a GPU, and on the CPU a
     loop of its own, because plain code would take longer than what it checks.
@@ -362,7 +356,7 @@ def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> f
 
 
 def audit_products(K: Any, backend: Backend) -> float:
-    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
+    """Return the largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
     rows = sampled_rows(K.shape[0], backend)
     vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
@@ -372,7 +366,7 @@ def audit_products(K: Any, backend: Backend) -> float:
 
 
 def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:
-    """Largest relative difference of degrees and sums of distances over sampled rows, which have their diagonal."""
+    """Return the largest relative difference of degrees and sums of distances over sampled rows, with diagonal."""
     rows = sampled_rows(len(X), backend, 32)
     ends, slots = row_slots(graph.indptr, rows)
     return graph_difference(X, rows, ends, graph.data[slots], radius)

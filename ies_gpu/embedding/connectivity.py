@@ -63,11 +63,6 @@ def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> n
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
     """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
-    if backend.is_remote:
-        Z, reach, _ = in_units_of(radius, X)
-        counted = backend.kernels.degrees(Z, backend.asarray(rows), reach)
-        if counted is not None:
-            return backend.to_host(counted)
     _, reach, unit = in_units_of(radius, X[:1])
     step = max(1, min(SURE, int(backend.block_bytes() / (24 * len(X)))))
     counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free

@@ -14,13 +14,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from ies_gpu.backend.kernels.cuda import csr, launch, neighbours
+from ies_gpu.backend.kernels.cuda import csr, launch
 from tests.real_cupy import plugged_in
 
 # so few that each block of threads takes several rows, tiles or launches
 FEW = {
-    (csr, "MAX_BLOCKS"): 3, (csr, "MAX_SUM_BLOCKS"): 3, (neighbours, "MAX_BLOCKS"): 3,
-    (launch, "MAX_TANGENT_BLOCKS"): 3, (launch, "MAX_SCORE_BLOCKS"): 3, (launch, "MAX_SETS"): 101,
+    (csr, "MAX_BLOCKS"): 3, (csr, "MAX_SUM_BLOCKS"): 3, (launch, "MAX_SCORE_BLOCKS"): 3, (launch, "MAX_SETS"): 101,
 }  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def exact_step(rng, n, k, p, t):
 @pytest.mark.parametrize(("k", "p", "t"), [(0, 0, 5), (4, 0, 3), (4, 3, 3), (20, 16, 24)])
 def test_inner_products_and_the_step_are_what_they_are_called(kernels, k, p, t):
     """Against dense algebra with S itself: the residuals and images that the step writes belong to its vectors."""
-    module = plain if kernels == "plain" else pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
+    module = plain if kernels == "plain" else pytest.importorskip("ies_gpu.backend.kernels.fused")
     rng = np.random.default_rng(k)
     tall, before, S = exact_step(rng, 300, k, p, t)
     X, R, P, _, T, _ = tall
@@ -81,7 +81,7 @@ def test_inner_products_and_the_step_are_what_they_are_called(kernels, k, p, t):
 @pytest.mark.parametrize(("k", "p", "t"), [(0, 0, 8), (7, 8, 8), (30, 16, 24)])
 def test_fused_tall_products_agree_with_the_plain_ones(k, p, t):
     """Over several chunks, with columns of zeros and rows that are huge."""
-    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
     rng = np.random.default_rng(k)
     n, new = 5000, k or 6
     X = rng.normal(size=(n, new))

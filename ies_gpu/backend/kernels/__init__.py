@@ -12,7 +12,7 @@ from typing import Any
 INTERFACE = (
     "threads",
     # points and their neighbours
-    "kd_order", "heavy_matching", "contract_pairs", "tile_graph", "tile_graph_single", "near_pairs", "degrees",
+    "kd_order", "heavy_matching", "contract_pairs", "tile_graph", "tile_graph_single", "near_pairs",
     # products with a sparse matrix
     "spmm", "scaled_bytes", "scaled_entries", "smallest_labels",
     # co-metric, tangent bases, volumes

@@ -231,11 +231,6 @@ def near_pairs(
     return None
 
 
-def degrees(Z: Array, rows: Array, reach: float) -> Array | None:
-    """How many points some rows have within ``reach``, themselves included; None where there is no such kernel."""
-    return None
-
-
 def kd_order(Z: Array, levels: int) -> Array:
     """Order of points in space: cut at the median of the widest side, ``levels`` times.
 

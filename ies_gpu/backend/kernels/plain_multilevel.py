@@ -162,26 +162,33 @@ def _row_blocks(n: int, columns: int) -> list[slice]:
 
 
 def _side_by_side(*parts: Array) -> Array:
-    return namespace(parts[0]).concatenate([part.astype("float64") for part in parts], axis=1)
+    return namespace(parts[0]).concatenate(parts, axis=1, dtype="float64")
 
 
 def inner(A: Array, B: Array) -> Array:
-    """``A' B`` in float64."""
+    """Return ``A' B`` in float64."""
     blocks = _row_blocks(len(A), A.shape[1] + B.shape[1])
     return sum(A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks)
 
 
 def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """``X'R, X'Y, R'Y, Y'Y, Y'SY`` in float64, with ``Y = [P, T]``."""
+    """Return ``X'R, X'Y, R'Y, Y'Y, Y'SY`` in float64, with ``Y = [P, T]``."""
+    blocks = _row_blocks(len(X), 3 * (P.shape[1] + T.shape[1]))
+    return added_up([gram_of_rows(rows, X, R, P, SP, T, ST) for rows in blocks])
 
-    def part(rows: slice) -> tuple[Array, ...]:
-        Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
-        left, right = X[rows].T, R[rows].astype("float64")
-        return left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY
 
-    parts = [part(rows) for rows in _row_blocks(len(X), 3 * (P.shape[1] + T.shape[1]))]
-    coupling, onto_X, onto_R, own, images = (sum(some) for some in zip(*parts, strict=True))
-    return coupling, onto_X, onto_R, own, images
+def gram_of_rows(
+    rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return what some rows add to :func:`gram`."""
+    Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
+    left, right = X[rows].T, R[rows].astype("float64")
+    return left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY
+
+
+def added_up(parts: list[tuple[Array, ...]]) -> Any:
+    """Return the sums of the first of each, of the second, and so on."""
+    return tuple(sum(some) for some in zip(*parts, strict=True))
 
 
 def update(
@@ -191,39 +198,36 @@ def update(
     """Take a step ``V = [P, T] from_Y`` beside the columns of X, whose image is ``S X = X values_before + R``.
 
     Put ``X a + V`` in the place of X, its residuals in that of R, and the part of V beside X, ``V[:, active] - X b``,
-    with its image into the first columns of T and ST; the small matrices make that ::
+    with its image into the first columns of T and ST. Return the squared lengths (k,) of the residuals. The small
+    matrices ``from_X = [a, c, -b, -values_before b]``, ``from_R = [a, -b]`` and the new Ritz ``values`` make that ::
 
         X   <-  X a + V
         R   <-  X c + R a + SV - V values           c = values_before a - a values: nothing large cancels
         T   <-  V[:, active] - X b
         ST  <-  SV[:, active] - X values_before b - R b
 
-    Parameters
-    ----------
-    X, R : array (n, k) of float64, of float32
-        Written row by row; read are as many columns as ``from_X`` has rows, q.
-    P, SP, T, ST : array (n, p), (n, t) of float32
-    from_X : array (q, 2 k + 2 active) of float64
-        ``[a, c, -b, -values_before b]``.
-    from_R : array (q, k + active) of float64
-        ``[a, -b]``.
-    from_Y : array (p + t, k) of float64
-    values : array (k,) of float64
-        The new Ritz values.
-
-    Returns
-    -------
-    array (k,) of float64
-        Squared lengths of the residuals.
+    X has float64 and the other tall arrays float32. Of X and R as many columns are read as ``from_X`` has rows.
     """
-    q, k, a, squares = len(from_X), len(values), len(active), []
-    for rows in _row_blocks(len(X), 6 * (P.shape[1] + T.shape[1])):
-        V, SV = _side_by_side(P[rows], T[rows]) @ from_Y, _side_by_side(SP[rows], ST[rows]) @ from_Y
-        old, image = X[rows, :q] @ from_X, R[rows, :q].astype("float64") @ from_R
-        T[rows, :a] = V[:, active] + old[:, 2 * k : 2 * k + a]
-        ST[rows, :a] = SV[:, active] + old[:, 2 * k + a :] + image[:, k:]
-        residual = old[:, k : 2 * k] + image[:, :k] + SV - V * values
-        X[rows] = old[:, :k] + V
-        R[rows] = residual
-        squares.append(column_sums(residual * residual))
-    return sum(squares)
+    given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
+    blocks = _row_blocks(len(X), 6 * (P.shape[1] + T.shape[1]))
+    return sum(column_sums(residual * residual) for residual in (update_rows(rows, *given) for rows in blocks))
+
+
+def update_rows(
+    rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array,
+    from_Y: Array, values: Array, active: Array,
+) -> Array:  # fmt: skip
+    """Take the step of :func:`update` for some rows; return their residuals in float64."""
+    q, k, a = len(from_X), len(values), len(active)
+    V, SV = _side_by_side(P[rows], T[rows]) @ from_Y, _side_by_side(SP[rows], ST[rows]) @ from_Y
+    old, image = X[rows, :q] @ from_X, R[rows, :q].astype("float64") @ from_R
+    T[rows, :a] = V[:, active] + old[:, 2 * k : 2 * k + a]
+    image[:, k:] += SV[:, active]
+    ST[rows, :a] = image[:, k:] + old[:, 2 * k + a :]
+    X[rows] = old[:, :k] + V
+    V *= values
+    SV -= V
+    SV += old[:, k : 2 * k]
+    SV += image[:, :k]
+    R[rows] = SV
+    return SV

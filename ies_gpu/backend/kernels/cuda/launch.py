@@ -1,8 +1,8 @@
 """The CUDA kernels; what has no kernel of its own is plain code on CuPy arrays.
 
 The sources are the ``.cu`` files beside this module, of which NVRTC compiles one entry point at a time, at its first
-use. Here are the launches of tangent bases and scores; those over the rows of a sparse matrix are in :mod:`.csr`, those
-of the graph in :mod:`.neighbours`. Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
+use. Here are the launches of tangent bases, scores and pairs of points; those over the rows of a sparse matrix are in
+:mod:`.csr`. Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from ...array import Array, namespace
 from .. import kernels_in, plain
 from .. import of_plain as __getattr__  # noqa: F401 - where there is no CUDA kernel
-from . import csr, neighbours, text
+from . import csr, text
 
-globals().update(kernels_in(csr, neighbours))
+globals().update(kernels_in(csr))
 
 NAME = "cuda"
 MAX_COMPONENTS = 64
 MAX_DIM = 8
-MAX_TANGENT_BLOCKS = 65_535
 MAX_SCORE_BLOCKS = 2_048  # with MAX_SETS: at most 32 MB of partial totals
 MAX_SETS = 2_048  # in one launch
-PART_BYTES = 64 << 20  # temporaries of the plain code that stands in for score_block, at a time
+CELL = 64  # points of the graph in a cell, at most
+MAX_COLUMNS = 16  # of them: with more in shared memory, too few blocks fit; matrix products compare those
 
 
 class Launch(NamedTuple):
@@ -47,7 +47,7 @@ def tangent_launch(n_rows: int, m: int, itemsize: int) -> Launch:
     width = max(16, 4 * side)
     warps = max(2, -(-side * (side + 1) // 2 // 32))
     values = max(m * (m | 1), width * 4 * side) + 9 * width
-    return Launch(min(n_rows, MAX_TANGENT_BLOCKS), 32 * warps, values * itemsize + 12 * 4)
+    return Launch(min(n_rows, csr.MAX_BLOCKS), 32 * warps, values * itemsize + 12 * 4)
 
 
 def score_launch(n_points: int, m: int, d: int, n_sets: int, itemsize: int) -> Launch:
@@ -103,31 +103,9 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     return U, sigma
 
 
-def tangents_in_parts(
-    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
-) -> tuple[Array, Array]:
-    """``plain.tangent_rows`` with bounded temporaries, for blocks that were sized for the kernel."""
-    xp, m = namespace(Y), Y.shape[1]
-    U, sigma = xp.empty((len(rows), m, d), dtype=Y.dtype), xp.empty((len(rows), d), dtype=Y.dtype)
-    degree = len(weights) / max(1, len(indptr) - 1)
-    step = max(1, int(PART_BYTES / plain.tangent_bytes(m, d, degree)))
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        U[part], sigma[part] = plain.tangent_rows(indptr, indices, weights, Y, rows[part], d)
-    return U, sigma
-
-
 def score_bytes(q: int, s: int, d: int) -> float:
     """What scoring takes for one point, beside partial totals of at most 32 MB: its best set and its score, twice."""
     return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
-
-
-def score_in_parts(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
-    """``plain.score_block`` with bounded temporaries, for blocks that were sized for the kernel."""
-    step = max(1, int(PART_BYTES / plain.score_bytes(max(1, len(subsets)), subsets.shape[1], U.shape[2])))
-    for first in range(0, len(U), step):
-        part = slice(first, first + step)
-        plain.score_block(U[part], subsets, totals, best[part], best_score[part])
 
 
 def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
@@ -138,7 +116,7 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
     """
     n_points, m, d = U.shape
     if m > MAX_COMPONENTS or d > MAX_DIM or len(subsets) == 0:
-        score_in_parts(U, subsets, totals, best, best_score)
+        plain.score_block(U, subsets, totals, best, best_score)
         return
     xp = namespace(U)
     kernel = text.load_kernel("score_block", f"score_block_{d}_{text.suffix(U.dtype)}")
@@ -170,6 +148,34 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
         totals[start : start + n_sets] += partial.sum(axis=0)
     best[:] = winner
     best_score[:] = highest
+
+
+def near_pairs(
+    Z: Array, starts: Array, low: Array, high: Array, limit: float, reach: float, diagonal: bool, unit: float,
+    storage: str,
+) -> tuple[Array, Array, Array] | None:  # fmt: skip
+    """See ``plain.near_pairs``; None for points with more columns than the kernel takes."""
+    xp, (n, D), cells = namespace(Z), Z.shape, len(low)
+    fits = D <= MAX_COLUMNS and Z.dtype == np.float64 and n < 2**31
+    if not fits or -(-n // max(1, cells)) > CELL:
+        return None
+    Z, low, high, starts = (xp.ascontiguousarray(array) for array in (Z, low, high, starts))
+    kernel = text.load_kernel("neighbours", f"near_pairs_{text.suffix(storage)}")
+    sizes = np.int32(cells), np.int32(low.shape[1]), np.float64(reach), np.float64(limit)
+    shared = (Z, np.int32(D), starts, low, high, *sizes, np.int32(diagonal), np.float64(unit))
+    launch = {"shared_mem": pairs_bytes(D)}
+    counts, nothing = xp.empty(n, dtype=np.int64), np.uint64(0)
+    kernel((min(cells, csr.MAX_BLOCKS),), (CELL,), (*shared, nothing, counts, nothing, nothing), **launch)
+    ends = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(counts)])
+    size = int(ends[-1])
+    indices, distances = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=storage)
+    kernel((min(cells, csr.MAX_BLOCKS),), (CELL,), (*shared, ends, nothing, indices, distances), **launch)
+    return ends, indices, distances
+
+
+def pairs_bytes(D: int) -> int:
+    """Return the shared memory of ``near_pairs``: two cells, one with rows of odd length, and a flag per thread."""
+    return CELL * ((D | 1) + D) * 8 + CELL * 4
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:

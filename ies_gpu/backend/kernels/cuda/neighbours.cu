@@ -64,27 +64,6 @@ __device__ void near_pairs(const double* Z, int D, const long long* starts, cons
     }
 }
 
-// How many points each of some rows has within the radius, itself included. A block of threads takes a row.
-__device__ void degrees(const double* Z, long long n, int D, const long long* rows, double reach, long long* out,
-                        long long* found) {
-    const double* own = Z + rows[blockIdx.x] * D;
-    long long count = 0;
-    for (long long j = threadIdx.x; j < n; j += blockDim.x) {
-        double squared = 0;
-        for (int c = 0; c < D; ++c) {
-            const double difference = own[c] - Z[j * D + c];
-            squared += difference * difference;
-        }
-        count += squared <= reach * reach;
-    }
-    found[threadIdx.x] = count;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int other = 1; other < blockDim.x; ++other) count += found[other];
-        out[blockIdx.x] = count;
-    }
-}
-
 }  // namespace pairs
 
 #define NEAR_PAIRS(NAME, O)                                                                                            \
@@ -95,10 +74,4 @@ __device__ void degrees(const double* Z, long long n, int D, const long long* ro
         extern __shared__ double shared[];                                                                             \
         pairs::near_pairs<O>(Z, D, starts, low, high, cells, A, reach, limit, diagonal, unit, ends, counts, indices,   \
                              distances, shared);                                                                       \
-    }
-#define DEGREES(NAME)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(256)                                                    \
-        NAME(const double* Z, long long n, int D, const long long* rows, double reach, long long* out) { \
-        extern __shared__ double shared[];                                                               \
-        pairs::degrees(Z, n, D, rows, reach, out, reinterpret_cast<long long*>(shared));                 \
     }

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from .. import kernels_in
 from .. import of_plain as __getattr__  # where there is no fused loop
-from . import matching, multilevel, neighbours, order, products, scores, tangent
+from . import neighbours, products, scores, tangent
 from .tasks import threads as threads
 
-globals().update(kernels_in(matching, multilevel, neighbours, order, products, scores, tangent))
+globals().update(kernels_in(neighbours, products, scores, tangent))
 
 NAME = "numba"
 

@@ -1,4 +1,4 @@
-"""Pairs of points within a radius of each other."""
+"""Points and their neighbours: the order in space, pairs within a radius, pairs that are matched and contracted."""
 
 from __future__ import annotations
 
@@ -7,12 +7,105 @@ import threading
 
 import numpy as np
 
-from ...array import Array
-from .tasks import compiled, in_threads
+from ...array import Array, starts_of
+from .tasks import SPARSE_CHUNK, compiled, in_threads
 
+SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 tasks, each in its own cache
 FEW = 20  # coordinates up to which direct differences beat the matrix product
 BLOCK = 256  # columns whose squared distances stay in the first-level cache
 TILE_ROWS = 32  # rows in one task of the graph
+
+
+# --- order in space: a KD-tree with cuts at medians ------------------------------------------------------------------
+
+
+@compiled()
+def select(keys, places, low, high, k, seed):
+    """Move the places so that those before position k have keys no larger, and those after it no smaller."""
+    high -= 1
+    while low < high:
+        # median of three: at the ends and at a random place, so that no order of the points is a bad one
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        x, y, z = keys[low], keys[low + seed % (high - low + 1)], keys[high]
+        pivot = max(min(x, y), min(max(x, y), z))
+        i, j = low, high
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                places[i], places[j] = places[j], places[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            return
+    return
+
+
+@compiled()
+def widest_side(points, places, low, high):
+    """The coordinate with the largest extent over some points, the first of equal ones."""
+    best, widest = 0, -1.0
+    for k in range(points.shape[1]):
+        least, most = np.inf, -np.inf
+        for p in range(low, high):
+            value = points[places[p], k]
+            least, most = min(least, value), max(most, value)
+        if most - least > widest:
+            best, widest = k, most - least
+    return best
+
+
+@compiled(entry=True)
+def cut_cells(Z, order, level, cell, until, points, places, keys):
+    """Cut one cell of a level, its halves and so on, down to level ``until``; the order changes within the cell."""
+    n = len(Z)
+    begin, end = (n * cell) >> level, (n * (cell + 1)) >> level
+    for p in range(end - begin):  # a copy of the cell: from here on its points are close in memory
+        places[p] = p
+        for k in range(Z.shape[1]):
+            points[p, k] = Z[order[begin + p], k]
+    for depth in range(level, until):
+        for part in range(cell << (depth - level), (cell + 1) << (depth - level)):
+            low, high = ((n * part) >> depth) - begin, ((n * (part + 1)) >> depth) - begin
+            middle = ((n * (2 * part + 1)) >> (depth + 1)) - begin
+            if middle <= low or middle >= high:
+                continue
+            side = widest_side(points, places, low, high)
+            for p in range(low, high):
+                keys[p] = points[places[p], side]
+            select(keys, places, low, high, middle, part)
+    for p in range(end - begin):
+        places[p] = order[begin + places[p]]
+    for p in range(end - begin):
+        order[begin + p] = places[p]
+
+
+def kd_order(Z: Array, levels: int) -> Array:
+    """See :func:`.plain.kd_order`: the same cells, up to ties; the order within the last cells is not sorted."""
+    Z = np.ascontiguousarray(Z)
+    order = np.arange(len(Z))
+    level = 0
+    while level < levels:
+        until = levels if level == SUBTREES else level + 1
+
+        def task(cell: int, _: int, level: int = level, until: int = until) -> None:
+            size = ((len(Z) * (cell + 1)) >> level) - ((len(Z) * cell) >> level)
+            scratch = np.empty((size, Z.shape[1])), np.empty(size, dtype=np.int64), np.empty(size)
+            cut_cells(Z, order, level, cell, until, *scratch)
+
+        in_threads(task, 1 << level, 1)
+        level = until
+    return order
+
+
+# --- pairs within a radius -------------------------------------------------------------------------------------------
 
 
 @compiled()
@@ -121,3 +214,81 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
 
 
 tile_graph_single = tile_graph  # on a CPU differences in float64 are as fast
+
+
+# --- pairs of rows of a matrix, see :mod:`..plain_multilevel` --------------------------------------------------------
+
+
+@compiled(entry=True)
+def matched(indptr, indices, data, scale, visits, mates):
+    """One thread: who is free depends on who came before."""
+    for i in visits:
+        if mates[i] >= 0:
+            continue
+        best, heaviest = i, np.float32(0)
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            weight = data[p] * scale[j]
+            if (weight > heaviest or (weight == heaviest and j < best)) and weight > 0 and j != i and mates[j] < 0:
+                best, heaviest = j, weight
+        mates[i] = best
+        mates[best] = i
+
+
+def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
+    """See :func:`.plain_multilevel.heavy_matching`."""
+    mates = np.full(len(visits), -1, dtype=np.int64)
+    matched(indptr, indices, data, scale, visits, mates)
+    return mates
+
+
+@compiled(fused=True, entry=True)
+def contracted(indptr, indices, data, leaders, mates, labels, total, seen, first, last, counts, out_indices, out_data):
+    """Rows of a pair added up in the dense row ``total``; ``seen`` says which of its entries belong to this pair."""
+    place = 0
+    for c in range(first, last):
+        before = place
+        i = leaders[c]
+        for side in range(2):
+            if side == 1:
+                if mates[i] == i:
+                    break
+                i = mates[i]
+            for p in range(indptr[i], indptr[i + 1]):
+                j = labels[indices[p]]
+                if j == c:
+                    continue
+                if seen[j] != c:
+                    seen[j], total[j] = c, 0.0
+                    out_indices[place] = j
+                    place += 1
+                total[j] += data[p]
+        for p in range(before, place):
+            out_data[p] = total[out_indices[p]]
+        counts[c] = place - before
+    return place
+
+
+def contract_pairs(
+    indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array
+) -> tuple[Array, Array, Array, Array]:
+    """See :func:`.plain_multilevel.contract_pairs`."""
+    cells = len(leaders)
+    labels = np.empty(len(mates), dtype=np.int32)
+    labels[leaders] = labels[mates[leaders]] = np.arange(cells, dtype=np.int32)
+    counts = np.empty(cells, dtype=np.int64)
+    widths = np.diff(indptr)
+    second = np.where(mates[leaders] == leaders, 0, widths[mates[leaders]])
+    rooms = starts_of(widths[leaders] + second)
+
+    def chunk(first: int, last: int) -> tuple[Array, Array]:
+        room = int(rooms[last] - rooms[first])
+        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        total, seen = np.empty(cells), np.full(cells, -1)
+        used = contracted(
+            indptr, indices, data, leaders, mates, labels, total, seen, first, last, counts, found, values
+        )
+        return found[:used].copy(), values[:used].copy()
+
+    found, values = zip(*in_threads(chunk, cells, max(SPARSE_CHUNK, cells // 16)), strict=True)
+    return starts_of(counts), np.concatenate(found), np.concatenate(values), labels

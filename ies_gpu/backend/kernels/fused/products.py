@@ -1,11 +1,22 @@
-"""Sparse matrix times vector or block."""
+"""Products with sparse matrices, and the loops of the multilevel eigensolver, fused and threaded.
+
+See :mod:`..plain` and :mod:`..plain_multilevel` for what each one does. Each chunk of rows writes its own rows, and
+sums are added up in the order of the chunks: the result does not depend on who did what.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
-from ...array import Array
+from ...array import Array, starts_of
+from ..plain_multilevel import added_up, gram_of_rows, step_lengths, update_rows
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
+
+WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
+CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
 
 
 @compiled(entry=True)
@@ -66,3 +77,320 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     else:
         in_threads(lambda a, b: multiply_block(indptr, indices, data, V, a, b, out), n, SPARSE_CHUNK)
     return out
+
+
+# --- levels ----------------------------------------------------------------------------------------------------------
+
+
+@compiled(fused=True, entry=True)
+def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
+    for i in range(first, last):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = root[i] * data[p] * inverse[indices[p]]
+
+
+def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
+    """See :func:`.plain_multilevel.symmetric_entries`."""
+    out = np.empty(len(data), dtype=np.float32)
+    inverse = 1 / root
+    in_threads(lambda a, b: symmetric_rows(indptr, indices, data, root, inverse, a, b, out), len(root), SPARSE_CHUNK)
+    return out
+
+
+@compiled(fused=True, entry=True)
+def merged_columns(indptr, indices, data, labels, weights, first, last, out_indices, out_data):
+    """Columns of a cell follow each other in a sorted row, so that one pass with one sum is enough."""
+    place = 0
+    for i in range(first, last):
+        cell, total = -1, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if labels[j] != cell:
+                if cell >= 0:
+                    out_indices[place], out_data[place] = cell, total
+                    place += 1
+                cell, total = labels[j], 0.0
+            total += data[p] * np.float64(weights[j])
+        if cell >= 0:
+            out_indices[place], out_data[place] = cell, total
+            place += 1
+
+
+@compiled(fused=True, entry=True)
+def counted_columns(indptr, indices, labels, first, last, counts):
+    """How many cells each row has entries in."""
+    for i in range(first, last):
+        cell, count = -1, 0
+        for p in range(indptr[i], indptr[i + 1]):
+            label = labels[indices[p]]
+            count += label != cell
+            cell = label
+        counts[i] = count
+
+
+@compiled()
+def sort_part(values, first, last):
+    """Shell's sort of a short part in place; ``numpy.sort`` would take seconds to compile."""
+    for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(first + gap, last):
+            value, place = values[i], i
+            while place >= first + gap and values[place - gap] > value:
+                values[place] = values[place - gap]
+                place -= gap
+            values[place] = value
+
+
+@compiled(fused=True, entry=True)
+def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, out_indices, out_data):
+    """Rows of a cell added up in the dense row ``total``; ``seen`` says which of its entries belong to this cell."""
+    place = np.int64(0)  # not 0 alone, for which sort_part would be compiled as well
+    for c in range(first, last):
+        before = place
+        for i in range(starts[c], starts[c + 1]):
+            for p in range(indptr[i], indptr[i + 1]):
+                j = indices[p]
+                if seen[j] != c:
+                    seen[j], total[j] = c, 0.0
+                    out_indices[place] = j
+                    place += 1
+                total[j] += data[p] * np.float64(weights[i])
+        sort_part(out_indices, before, place)
+        for p in range(before, place):
+            out_data[p] = total[out_indices[p]]
+        counts[c] = place - before
+    return place
+
+
+def merge_columns(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
+) -> tuple[Array, Array, Array]:
+    """See :func:`.plain_multilevel.merge_columns`."""
+    n = len(indptr) - 1
+    labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    counts = np.empty(n, dtype=np.int64)
+    in_threads(lambda a, b: counted_columns(indptr, indices, labels, a, b, counts), n, SPARSE_CHUNK)
+    ends = starts_of(counts)
+    out = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
+
+    def chunk(first: int, last: int) -> None:
+        own = slice(ends[first], ends[last])
+        merged_columns(indptr, indices, data, labels, weights, first, last, out[0][own], out[1][own])
+
+    in_threads(chunk, n, SPARSE_CHUNK)
+    return ends, *out
+
+
+def merge_rows(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
+) -> tuple[Array, Array, Array]:
+    """See :func:`.plain_multilevel.merge_rows`."""
+    cells = len(starts) - 1
+    counts = np.empty(cells, dtype=np.int64)
+
+    def chunk(first: int, last: int) -> tuple[Array, Array]:
+        room = int(indptr[starts[last]] - indptr[starts[first]])
+        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        total, seen = np.empty(columns), np.full(columns, -1)
+        used = merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, found, values)
+        return found[:used].copy(), values[:used].copy()
+
+    found, values = zip(*in_threads(chunk, cells, SPARSE_CHUNK), strict=True)
+    return starts_of(counts), np.concatenate(found), np.concatenate(values)
+
+
+@cache
+def _product(width: int, scaled: bool) -> Any:
+    """A product of fixed width, four entries at a time: one load and one store of the sums for four products.
+
+    The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy.
+    """
+
+    @compiled(fused=True, entry=True)
+    def product(indptr, indices, data, left, right, V, out):
+        for i in range(len(out)):
+            y = out[i]
+            for c in range(width):
+                y[c] = 0
+            p, end = indptr[i], indptr[i + 1]
+            while p + 4 <= end:
+                j0, j1 = np.uint32(indices[p]), np.uint32(indices[p + 1])
+                j2, j3 = np.uint32(indices[p + 2]), np.uint32(indices[p + 3])
+                a0, a1, a2, a3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+                if scaled:
+                    a0, a1, a2, a3 = a0 * right[j0], a1 * right[j1], a2 * right[j2], a3 * right[j3]
+                x0, x1, x2, x3 = V[j0], V[j1], V[j2], V[j3]
+                for c in range(width):
+                    y[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
+                p += 4
+            while p < end:
+                j0 = np.uint32(indices[p])
+                a0, x0 = data[p] * right[j0] if scaled else data[p], V[j0]
+                for c in range(width):
+                    y[c] += a0 * x0[c]
+                p += 1
+            if scaled:
+                for c in range(width):
+                    y[c] *= left[i]
+
+    return product
+
+
+def in_eights(V: Array) -> list[Array]:
+    """V in contiguous pieces of at most 32 columns, the last one filled up with zeros: mostly V itself."""
+    k, most = V.shape[1], WIDTHS[-1]
+    if k <= most and k % WIDTHS[0] == 0:
+        return [np.ascontiguousarray(V)]
+    pieces = []
+    for first in range(0, k, most):
+        part = V[:, first : first + most]
+        missing = -part.shape[1] % WIDTHS[0]
+        pieces.append(np.concatenate([part, np.zeros((len(V), missing), dtype=V.dtype)], axis=1))
+    return pieces
+
+
+def _chunk_product(
+    matrix: tuple[Any, Any, Any], root: Any, pieces: list[Array], first: int, last: int, out: Array
+) -> None:
+    """Rows ``first`` to ``last`` of the product with what :func:`in_eights` gives."""
+    indptr, indices, data = matrix
+    ends, done = indptr[first : last + 1], 0
+    for V in pieces:
+        width = V.shape[1]
+        target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
+        left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
+        _product(width, root is not None)(ends, indices, data, left, right, V, target)
+        if target is not out:
+            columns = out[:, done : done + width]
+            columns[:] = target[:, : columns.shape[1]]
+        done += width
+
+
+def block_product(
+    indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
+    root: Any = None,
+) -> Array:  # fmt: skip
+    """See :func:`.plain_multilevel.block_product`."""
+    n = len(indptr) - 1
+    pieces = in_eights(V)
+    out = np.empty((n, V.shape[1]), dtype=np.float32)
+
+    def chunk(first: int, last: int) -> None:
+        rows = out[first:last]
+        _chunk_product((indptr, indices, data), root, pieces, first, last, rows)
+        if R is not None:
+            rows *= scale
+            rows += R[first:last] if chosen is None else R[first:last, chosen[0]] * chosen[1]
+
+    in_threads(chunk, n, SPARSE_CHUNK)
+    return out
+
+
+@compiled(fused=True, entry=True)
+def restricted(starts, weights, R, first, last, out):
+    k = R.shape[1]
+    for c in range(first, last):
+        for a in range(k):
+            out[c, a] = 0
+        for i in range(starts[c], starts[c + 1]):
+            for a in range(k):
+                out[c, a] += weights[i] * R[i, a]
+
+
+def restrict(starts: Array, weights: Array, R: Array) -> Array:
+    """See :func:`.plain_multilevel.restrict`."""
+    out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
+    in_threads(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
+    return out
+
+
+# --- conjugate gradients ---------------------------------------------------------------------------------------------
+
+
+@compiled(fused=True, entry=True)
+def shifted_rows(shift, P, image, first, last, total):
+    k = P.shape[1]
+    for i in range(first, last):
+        for c in range(k):
+            image[i, c] = shift[c] * P[i, c] - image[i, c]
+            total[c] += np.float64(P[i, c] * image[i, c])
+
+
+@compiled(fused=True, entry=True)
+def descended(Z, R, P, image, step, first, last, total):
+    k = P.shape[1]
+    for i in range(first, last):
+        for c in range(k):
+            Z[i, c] += step[c] * P[i, c]
+            r = R[i, c] - step[c] * image[i, c]
+            R[i, c] = r
+            total[c] += np.float64(r * r)
+
+
+@compiled(fused=True, entry=True)
+def turned(R, P, factor, first, last):
+    k = P.shape[1]
+    for i in range(first, last):
+        for c in range(k):
+            P[i, c] = R[i, c] + factor[c] * P[i, c]
+
+
+def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
+    """See :func:`.plain_multilevel.shifted_product`; without copies where P comes in eights."""
+    pieces = in_eights(P)
+
+    def chunk(first: int, last: int) -> Array:
+        total = np.zeros(P.shape[1])
+        _chunk_product((indptr, indices, data), None, pieces, first, last, image[first:last])
+        shifted_rows(shift, P, image, first, last, total)
+        return total
+
+    return np.sum(in_threads(chunk, len(P), SPARSE_CHUNK), axis=0)
+
+
+def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature: Array) -> Array:
+    """See :func:`.plain_multilevel.descend`."""
+    step = step_lengths(square, curvature)
+
+    def chunk(first: int, last: int) -> Array:
+        total = np.zeros(P.shape[1])
+        descended(Z, R, P, image, step, first, last, total)
+        return total
+
+    return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0) + 1e-30
+
+
+def turn(R: Array, P: Array, left: Array, square: Array) -> None:
+    """See :func:`.plain_multilevel.turn`."""
+    factor = (left / square).astype(np.float32)
+    in_threads(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
+
+
+# --- tall and skinny -------------------------------------------------------------------------------------------------
+
+
+def inner(A: Array, B: Array) -> Array:
+    """See :func:`.plain_multilevel.inner`."""
+
+    def chunk(first: int, last: int) -> Array:
+        return A[first:last].astype(np.float64, copy=False).T @ B[first:last].astype(np.float64, copy=False)
+
+    return sum(in_threads(chunk, len(A), CHUNK))
+
+
+def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """See :func:`.plain_multilevel.gram`."""
+    return added_up(in_threads(lambda a, b: gram_of_rows(slice(a, b), X, R, P, SP, T, ST), len(X), CHUNK))
+
+
+def update(
+    X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
+    values: Array, active: Array,
+) -> Array:  # fmt: skip
+    """See :func:`.plain_multilevel.update`."""
+
+    def chunk(first: int, last: int) -> Array:
+        given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
+        residual = update_rows(slice(first, last), *given)
+        return np.einsum("ij,ij->j", residual, residual)
+
+    return np.sum(in_threads(chunk, len(X), CHUNK), axis=0)
