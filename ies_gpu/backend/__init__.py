@@ -68,7 +68,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     found = probe(number)
     if found.ok:
         why = found.detail if device == "auto" else reason
-        return CudaBackend(number, compiles=found.compiled, reason=why, **options)
+        return CudaBackend(number, reason=why, **options)
     if device != "auto":
         raise refusal("device.unusable", f"{option('device', device)} cannot be used: {found.detail}", kind=DeviceError)
     if found.code != "not-installed":  # a CuPy that is installed is expected to run
@@ -141,18 +141,16 @@ def backend_of(array: Array) -> Backend:
     if active is not None and active.owns(array):
         return active
     if is_foreign(array):
-        number = cuda_device(array)
-        if number is None:
-            return _host()
-        from .cuda import backend_on
+        remote = cuda_device(array) is not None
+    else:
+        library = type(array).__module__.partition(".")[0]
+        ours = "cupy" in sys.modules and library in ("cupy", "cupyx")
+        remote = ours or hasattr(array, "__cuda_array_interface__")
+    if not remote:
+        return _host()
+    from .cuda import backend_on_device
 
-        return backend_on(number)
-    library = type(array).__module__.partition(".")[0]
-    if ("cupy" in sys.modules and library in ("cupy", "cupyx")) or hasattr(array, "__cuda_array_interface__"):
-        from .cuda import backend_of_cupy
-
-        return backend_of_cupy(array)
-    return _host()
+    return backend_on_device(array)
 
 
 def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

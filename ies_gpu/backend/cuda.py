@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
-import os
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,53 +37,37 @@ TREE_COLUMNS = 8  # points with more are compared all with all: a tree would loo
 
 
 class Probe(NamedTuple):
-    """What looking for a CUDA device gave: ``detail`` is one sentence, with what to do where ``ok`` is false.
-
-    ``compiled`` says whether CuPy had to compile for the look; for a run it will have to compile a hundred times more.
-    """
+    """What looking for a CUDA device gave: ``detail`` is one sentence, with what to do where ``ok`` is false."""
 
     ok: bool
     code: str
     detail: str
-    compiled: bool = False
 
 
 def probe(number: int = 0) -> Probe:
     """Look for a CUDA device that works, without raising."""
     try:
         cupy = importlib.import_module("cupy")
-    except ModuleNotFoundError as error:
-        if error.name == "cupy":
-            return Probe(False, "not-installed", "CuPy is not installed; install it: pip install 'ies-gpu[cuda12]'")
-        return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
-        return _known(error) or _broken(error)
-    kept = kernels_kept()
+        if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+            return Probe(False, "not-installed", "CuPy is not installed; install it: pip install 'ies-gpu[cuda12]'")
+        how = f"reinstall it with pip install --force-reinstall '{_wheel()}[ctk]'"
+        broken = f"importing CuPy failed ({first_line(error)}); {how}"
+        return _known(error) or Probe(False, "broken-install", broken)
     for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
         try:
             trouble = check(cupy, number)
         except Exception as error:
             unknown = f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'"
-            trouble = _known(error) or Probe(False, "failed", unknown)
+            return _known(error) or Probe(False, "failed", unknown)
         if trouble is not None:
-            return trouble
+            return Probe(False, *trouble)
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
-    return Probe(True, "ok", f"CUDA device {number} ({name}) works", kernels_kept() > kept)
-
-
-def kernel_folder() -> Path:
-    """Where CuPy keeps the kernels that it has compiled."""
-    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
-
-
-def kernels_kept() -> int:
-    """How many kernels CuPy has compiled so far."""
-    folder = kernel_folder()
-    return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+    return Probe(True, "ok", f"CUDA device {number} ({name}) works")
 
 
 def _known(error: BaseException) -> Probe | None:
-    """What an error means that may come up in several places."""
+    """Explain an error that may come up in several places."""
     said = first_line(error)
     if isinstance(error, OSError) and error.errno is not None:  # which those of a missing library have not
         how = "set the environment variable CUPY_CACHE_DIR to a folder that can be written to"
@@ -96,41 +78,32 @@ def _known(error: BaseException) -> Probe | None:
 
 
 def _wheel() -> str:
-    """The package of CuPy that is installed: advice must not name the other, since two do not work side by side."""
+    """Return the package of CuPy that is installed: advice must not name another, two do not work side by side."""
     found = (wheel for wheel in WHEELS if any(importlib.metadata.Distribution.discover(name=wheel)))
     return next(found, WHEELS[-1])
 
 
-def _broken(error: BaseException) -> Probe:
-    how = f"reinstall it with pip install --force-reinstall '{_wheel()}[ctk]'"
-    return Probe(False, "broken-install", f"importing CuPy failed ({first_line(error)}); {how}")
-
-
-def _check_device(cupy: Any, number: int) -> Probe | None:
+def _check_device(cupy: Any, number: int) -> tuple[str, str] | None:
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except Exception as error:
         status = getattr(error, "status", None)
-        if status == 35:  # the same status for no driver and for an old one: only the version tells
-            version = runtime.driverGetVersion()
-            if version == 0:
-                return Probe(False, "driver-missing", f"no NVIDIA driver was found; install one, or {USE_CPU}")
-            have, need = (f"{v // 1000}.{v % 1000 // 10}" for v in (version, runtime.runtimeGetVersion()))
-            detail = f"the NVIDIA driver supports CUDA {have}, CuPy needs {need}; update the driver"
-            return Probe(False, "driver-too-old", detail)
-        code, detail = STATUS.get(
-            status or 0, ("failed", f"CUDA does not start ({first_line(error)}); check nvidia-smi")
-        )
-        return Probe(False, code, detail)
+        if status != 35:
+            return STATUS.get(status or 0, ("failed", f"CUDA does not start ({first_line(error)}); check nvidia-smi"))
+        version = runtime.driverGetVersion()  # the same status for no driver and for an old one
+        if version == 0:
+            return "driver-missing", f"no NVIDIA driver was found; install one, or {USE_CPU}"
+        have, need = (f"{v // 1000}.{v % 1000 // 10}" for v in (version, runtime.runtimeGetVersion()))
+        return "driver-too-old", f"the NVIDIA driver supports CUDA {have}, CuPy needs {need}; update the driver"
     if count == 0:
-        return Probe(False, *STATUS[100])
+        return STATUS[100]
     if number >= count:
-        return Probe(False, "no-such-device", f"there is no CUDA device {number}; the numbers go from 0 to {count - 1}")
+        return "no-such-device", f"there is no CUDA device {number}; the numbers go from 0 to {count - 1}"
     return None
 
 
-def _check_libraries(cupy: Any, number: int) -> Probe | None:
+def _check_libraries(cupy: Any, number: int) -> tuple[str, str] | None:
     try:
         for name in LIBRARIES:
             getattr(cupy.cuda, name)
@@ -138,11 +111,11 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
         advice = f"install them with: pip install '{_wheel()}[ctk]'"
-        return Probe(False, "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}")
+        return "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}"
     return None
 
 
-def _check_memory(cupy: Any, number: int) -> Probe | None:
+def _check_memory(cupy: Any, number: int) -> tuple[str, str] | None:
     with cupy.cuda.Device(number):
         free = cupy.cuda.runtime.memGetInfo()[0]
         if free < MIN_FREE:  # CuPy keeps what an earlier run has freed, and the driver counts it as taken
@@ -150,12 +123,12 @@ def _check_memory(cupy: Any, number: int) -> Probe | None:
             free = free_bytes(cupy)
     if free < MIN_FREE:
         need = f"{MIN_FREE >> 20} MB are needed to start; close other programs on it"
-        return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")
+        return "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}"
     return None
 
 
-def _check_numbers(cupy: Any, number: int) -> Probe | None:
-    """A small run of what is needed: elementwise, GEMM, sparse times dense, stacked eigh, repeats by array."""
+def _check_numbers(cupy: Any, number: int) -> tuple[str, str] | None:
+    """Try what is needed on small inputs: elementwise, GEMM, sparse times dense, stacked eigh, repeats by array."""
     sparse = importlib.import_module("cupyx.scipy.sparse")
     with cupy.cuda.Device(number):
         a = np.arange(16.0).reshape(4, 4) / 7
@@ -165,15 +138,10 @@ def _check_numbers(cupy: Any, number: int) -> Probe | None:
         product = (sparse.csr_matrix(device) @ (device @ cupy.exp(-device))).get()
         repeated = cupy.repeat(cupy.arange(3), cupy.asarray([2, 0, 1])).get()  # CuPy before 14.2 may refuse it
     expected = np.linalg.eigvalsh(symmetric)
-    right = (
-        np.allclose(values, [expected, 2 * expected])
-        and np.allclose(product, symmetric @ symmetric @ np.exp(-symmetric))
-        and repeated.tolist() == [0, 0, 2]
-    )
-    if not right:
-        detail = f"CUDA device {number} computes wrongly on a 4 x 4 test; check the hardware"
-        return Probe(False, "wrong-result", detail)
-    return None
+    right = np.allclose(values, [expected, 2 * expected]) and repeated.tolist() == [0, 0, 2]
+    if right and np.allclose(product, symmetric @ symmetric @ np.exp(-symmetric)):
+        return None
+    return "wrong-result", f"CUDA device {number} computes wrongly on a 4 x 4 test; check the hardware"
 
 
 def pool_in_use(xp: Any) -> Any:
@@ -246,9 +214,9 @@ class CudaBackend(Backend):
     is_remote = True
     rows_a_tile = 4096
 
-    def __init__(self, number: int = 0, *, compiles: bool = False, **options: Any) -> None:
+    def __init__(self, number: int = 0, **options: Any) -> None:
         super().__init__(**options)
-        self.number, self.compiles = number, compiles
+        self.number = number
         self.device = f"cuda:{number}"
         self.xp = importlib.import_module("cupy")
         self.sparse = importlib.import_module("cupyx.scipy.sparse")
@@ -263,12 +231,6 @@ class CudaBackend(Backend):
         with self.xp.cuda.Device(self.number):
             for pool in {self.xp.get_default_memory_pool(), pool_in_use(self.xp)} - {None}:
                 pool.free_all_blocks()
-
-    def first_run(self) -> str:
-        if not self.compiles:
-            return ""
-        kept = f"{kernel_folder()} (CUPY_CACHE_DIR names another folder, such as one that outlives a container)"
-        return f"CuPy compiles its kernels for this GPU, which takes some 20 seconds, once; it keeps them in {kept}"
 
     def block_bytes(self) -> int:
         # larger than on the host: a launch must keep every multiprocessor busy
@@ -397,22 +359,15 @@ def forget_devices() -> None:
     _kernels.cache_clear()
 
 
-def backend_on(number: int) -> Backend:
-    """The backend of a device on which a tensor of another library lives, which only CuPy can see."""
-    try:
-        importlib.import_module("cupy")
-    except (ImportError, OSError) as error:
-        raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
-    return _device_backend(number)
-
-
-def backend_of_cupy(array: Array) -> Backend:
-    """The backend of the device on which a CuPy array (or sparse matrix) lives, or a tensor that CuPy can view."""
+def backend_on_device(array: Array) -> Backend:
+    """Return the backend of the device on which an array lives: CuPy's own, or a tensor that CuPy can view."""
     if type(array).__module__.partition(".")[0] in ("cupy", "cupyx"):
         return _device_backend(device_number(array))
     try:
         runtime = importlib.import_module("cupy").cuda.runtime
     except (ImportError, OSError) as error:
         raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
+    if is_foreign(array):
+        return _device_backend(cuda_device(array) or 0)
     pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
     return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

@@ -87,12 +87,3 @@ def some_sets(m: int, s: int, count: int = 10**6) -> np.ndarray:
         return np.array(list(combinations(range(m), s)))[:count]
     rng = np.random.default_rng([m, s])
     return np.unique(np.sort(rng.permuted(np.tile(np.arange(m), (count, 1)), axis=1)[:, :s], axis=1), axis=0)
-
-
-def twice(fused: Any, function: Any) -> tuple[Any, Any]:
-    """The same call with one thread and with two."""
-    with fused.threads(1):
-        one = function()
-    with fused.threads(2):
-        two = function()
-    return one, two

@@ -1,12 +1,14 @@
-"""What every backend answers alike."""
+"""What every backend answers alike, and where a step works."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
 
-from ies_gpu.backend import get_backend
-from tests.backends import each_device, needs_cupy, sent, to_host
+from ies_gpu.backend import active_backend, backend_of
+from ies_gpu.backend.base import current
+from ies_gpu.backend.steps import Step, call, report, reporting, step
+from tests.backends import each_device, sent, to_host
 
 
 @each_device
@@ -24,13 +26,26 @@ def test_components_agree_with_scipy(backend):
         assert len(pairs) == count  # the same parts under other numbers
 
 
-@needs_cupy
-def test_parts_of_a_long_graph_are_found_in_few_rounds_in_any_order(machine, rng):
-    """A path of 2,000 rows, each joined to the ten next to it, is 400 steps long."""
-    path = scipy.sparse.diags([np.ones(2000 - k) for k in range(1, 6)], range(1, 6))
-    path, backend, rounds = (path + path.T).tocsr(), get_backend("cuda"), []
-    for order in (np.arange(2000), rng.permutation(2000)):
-        machine.counts.clear()
-        assert backend.connected_components(sent(path[order][:, order], backend))[0] == 1
-        rounds.append(machine.counts["kernel smallest_label_f64"])
-    assert max(rounds) <= 20
+@step("counted", kernel="spmm", again=False)
+def counted(X, twice=False):
+    """Report every row of some points."""
+    for row in range(len(X)):
+        report(row + 1, len(X))
+    return backend_of(X), current.get()
+
+
+def test_a_step_works_on_the_backend_of_its_arrays_which_is_active():
+    assert current.get() is None or current.get() is active_backend()
+    home, active = call(counted, np.zeros((3, 2)), twice=True)
+    assert home is active and active.device == "cpu"
+    assert counted.step == Step("counted", kernel="spmm", again=False) and counted.__name__ == "counted"
+
+
+def test_a_step_reports_to_whoever_listens_and_else_to_nobody():
+    heard = []
+    with reporting(lambda *done: heard.append(done)):
+        counted(np.zeros((2, 2)))
+        with reporting(lambda *done: None):
+            counted(np.zeros((5, 2)))
+    counted(np.zeros((2, 2)))
+    assert heard == [(1, 2), (2, 2)]

@@ -17,6 +17,7 @@ from ies_gpu.backend import backend_of, compare
 from ies_gpu.backend.compare import ROWS, TYPES, Kernels, audit_tangents, sampled_rows
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
+from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.run.run import AUDIT_TOLERANCE
 from tests.backends import needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
@@ -111,7 +112,7 @@ def broken(kernel: str, change):
 def test_every_kernel_is_compared_before_its_first_use(kernel, types, machine, monkeypatch):
     """Wrong in one place, or not a number there: it is not used, and the others are."""
     assert Kernels("cuda:0").trusted(kernel, *types)
-    whole = kernel in ("degrees", "smallest_labels")
+    whole = kernel in ("smallest_labels",)
     for change in (
         (lambda number: number + 1,) if whole else (lambda number: number + abs(number) + 1, lambda _: np.nan)
     ):
@@ -242,6 +243,21 @@ def test_one_number_that_is_not_finite_is_always_found(kernel, value):
         found, said = quietly("D1", 700)
     assert len(said) == 1 and found.diagnostics["audit"][kernel] == np.inf
     assert_agreement(found, on_cpu("D1", 700))
+
+
+@needs_cupy
+@pytest.mark.parametrize("failure", [np.linalg.LinAlgError("no convergence"), OutOfMemoryError("too little")])
+def test_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monkeypatch):
+    def fails(*_):
+        raise failure
+
+    expected = on_cpu("D1", 700)
+    monkeypatch.setattr(compare, "eigenpair_difference", fails)
+    monkeypatch.setattr(compare, "kernel_difference", lambda *_: 0.0)
+    found, said = quietly("D1", 700)
+    assert len(said) == 1 and "was not compared" in said[0]
+    assert found.diagnostics["kernels"] == "cuda" and "tangent_rows" not in found.diagnostics["audit"]
+    assert_agreement(found, expected)
 
 
 @needs_cupy

@@ -7,20 +7,19 @@ computes what CuPy promises. That is for ``tests/gpu``.
 
 from __future__ import annotations
 
-import importlib
 import sys
+import warnings
+from collections import Counter
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import ies_gpu
-import ies_gpu.embedding.diffusion
-import ies_gpu.embedding.eigensolvers.eigenpairs
-import ies_gpu.embedding.tiles
 from benchmarks import gpu
 from ies_gpu import select_coordinates
-from ies_gpu.backend import backend_of, get_backend
+from ies_gpu.backend import backend_of, base, get_backend
 from ies_gpu.backend.compare import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
@@ -28,11 +27,14 @@ from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import DeviceError, IESWarning
+from ies_gpu.parameters.bandwidth import sampled_distances
+from ies_gpu.parameters.dimension import local_spectrum
+from ies_gpu.parameters.explained import points_at
 from ies_gpu.parameters.judgement import LOOKED
-from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
+from tests.backend.test_compare import quietly
+from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem, sent
 from tests.comparison import assert_agreement, stored_as
 from tests.real_cupy import plugged_in
-from tests.said import warned
 from tests.thorough import first_of
 
 pytestmark = needs_cupy
@@ -132,14 +134,6 @@ def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, n
     assert downloads and max(downloads) < 8 * len(U)
 
 
-@pytest.mark.parametrize("name", SEARCHES)
-def test_a_whole_run_with_each_search_in_float32(machine, name):
-    arguments = {"search": name, "n_components": 8, "dtype": "float32"}
-    found, expected = on_cuda("D7", 500, **arguments), on_cpu("D7", 500, **arguments)
-    assert found.diagnostics["device"] == "cuda:0" and found.diagnostics["search"]["method"] == name
-    assert found.subset == expected.subset and sorted(found.search_order) == list(found.subset)
-
-
 def test_points_go_up_once_and_results_come_down_once(machine):
     n, m, d, double = 2503, 20, 2, 8  # a prime: multiples of it are what there is of each point
     X, _ = problem("D1", n)
@@ -167,29 +161,6 @@ def test_a_run_waits_a_hundred_times_whatever_its_size(name):
         assert machine.counts["syncs"] <= 130 + products / 10
         # three and a half copies for each product would be a fifth of all launches
         assert machine.counts["kernel cupy_copy__float64_float64"] <= 200 + products
-
-
-def test_no_search_tree_is_compiled_for_a_few_sampled_points(cupy, monkeypatch):
-    """CuPy's takes NVRTC 10 s, in every first run with points on the device."""
-    monkeypatch.setattr(importlib.import_module("cupyx.scipy.spatial"), "KDTree", None)
-    X, arguments = problem("D1", 700)
-    assert_agreement(select_coordinates(cupy.asarray(X), **arguments), on_cpu("D1", 700))
-
-
-def test_a_first_run_says_that_cupy_compiles(machine, monkeypatch, tmp_path, caplog):
-    """Where the look for a device made CuPy compile, a run will make it compile for longer, in silence."""
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
-    stack = sys.modules["cupy"].stack
-
-    def compiles(*args):
-        (tmp_path / "kernel.cubin").touch()
-        return stack(*args)
-
-    monkeypatch.setattr(sys.modules["cupy"], "stack", compiles)
-    caplog.set_level("INFO", logger="ies_gpu")
-    for expected in (1, 1):  # once, not in the second run
-        on_cuda("D1", 300, n_components=6)
-        assert len([text for text in caplog.messages if str(tmp_path) in text and "CUPY_CACHE_DIR" in text]) == expected
 
 
 def test_device_arrays_stay_on_the_device(cupy, machine):
@@ -267,32 +238,21 @@ def test_other_entries_run_on_the_device(machine):
         found = select_coordinates(**entry, device="cuda", **arguments)
         assert_agreement(found, expected)
         assert isinstance(found.coordinates, np.ndarray)
-
-
-def test_without_self_loops(machine):
     assert_agreement(on_cuda("D1", 700, self_loops=False), on_cpu("D1", 700, self_loops=False))
 
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     """1100 points make two blocks of tiles, 2.4 MB; within a limit of 4 MB they are computed for each product."""
-    made = []
-    original = ies_gpu.embedding.tiles.TiledKernel.__init__
-
-    def watched(self, *args, **kwargs):
-        made.append(kwargs["store"])
-        original(self, *args, **kwargs)
-
-    monkeypatch.setattr(ies_gpu.embedding.tiles.TiledKernel, "__init__", watched)
     X, arguments = problem("D7", 1100)
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
     with monkeypatch.context() as patch:
         stored_as(patch, "tiles" if stored else "recomputed")
         expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.embedding.cost.MANY", 1000)
-    with nullcontext() if stored else warned("memory.slow"):
+    monkeypatch.setattr("ies_gpu.embedding.points.MANY", 1000)
+    with nullcontext() if stored else pytest.warns(IESWarning):
         found = select_coordinates(X, device="cuda", **arguments)
-    assert made == [stored, stored]
+    assert ("memory.slow" in {said.code for said in found.findings}) != stored
     assert found.diagnostics["approximations"]
     assert found.diagnostics["storage"]["kernel"] == WORDS["tiles" if stored else "recomputed"]
     assert_agreement(found, expected)
@@ -348,27 +308,6 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
             on_cuda("D1", 700, device="cuda:2")
 
 
-def test_tall_sums_of_the_multilevel_solver_keep_a_device_busy(rng):
-    """CuPy sums 32 columns over all rows with one block of threads, of which a GPU runs hundreds at a time."""
-    n, k = 100_000 + 77, 24
-    a, b, c, d = (rng.random((n, k)).astype(np.float32) for _ in range(4))
-    step = rng.random(k).astype(np.float32)
-    with plugged_in(pool=False) as machine:
-        cupy = sys.modules["cupy"]
-        Z, R, P, image = (cupy.asarray(x) for x in (a, b, c, d))
-        square = cupy.asarray(step.astype(float))
-        squares = plain.descend(Z, R, P, image, square, cupy.ones(k)).get()
-        np.testing.assert_allclose(squares, ((b - step * d).astype(float) ** 2).sum(axis=0), rtol=1e-6)
-        indptr, indices = cupy.arange(n + 1), cupy.arange(n, dtype=cupy.int32)
-        plain.shifted_product(indptr, indices, cupy.ones(n, dtype=cupy.float32), cupy.asarray(step), P, image)
-        X, nothing = cupy.asarray(a.astype(float)), cupy.empty((n, 0), dtype=cupy.float32)
-        small = cupy.zeros((k, 2 * k)), cupy.eye(k), cupy.eye(k), cupy.ones(k), cupy.arange(0)
-        plain.update(X, R, nothing, nothing, P, image, *small)
-    tall = [blocks for _, size, blocks in machine.reductions if size >= 4 * 10_000 * k]
-    assert len(tall) == 3
-    assert min(tall) >= 32
-
-
 @pytest.mark.thorough
 def test_the_comparison_with_others_runs(machine):
     """So that whoever has a GPU gets a table of ``benchmarks.gpu``, and no traceback."""
@@ -376,3 +315,126 @@ def test_the_comparison_with_others_runs(machine):
     assert rows["our eigenvectors, cuda"].residual < 1e-7
     assert rows["cupyx's eigsh"].residual < 1e-7
     assert [rows[peer].note.partition(" (")[0] for peer in ("cuml", "rapids")] == ["not installed"] * 2
+
+
+# --- where CuPy and its libraries differ from NumPy, as a reading of CuPy 14.2 found ---
+
+
+@pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
+def test_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
+    X = rng.random((600, columns)) + offset
+    X[300:310] = X[300]  # equal points, more than there are neighbours
+    X[450:] -= 2 * offset  # and two groups far apart, of which no centre is near
+    distances, _ = get_backend("cpu").nearest(X, 7)
+    there = cupy.asarray(np.asfortranarray(X))  # CuPy's tree would read it as if rows lay one after the other
+    found, numbers = (part.get() for part in get_backend("cuda").nearest(there, 7))
+    np.testing.assert_allclose(found, distances, rtol=1e-12, atol=1e-9)
+    assert (np.diff(found, axis=1) >= 0).all()
+    assert (numbers != np.arange(600)[:, None]).all()
+    assert all(len(set(row)) == 7 for row in numbers.tolist())
+    np.testing.assert_allclose(np.linalg.norm(X[:, None] - X[numbers], axis=2), distances, rtol=1e-12)
+
+
+def test_a_partition_that_fails_costs_no_neighbours(cupy, rng, monkeypatch):
+    """In CuPy's kernel the threads of a warp hand each other numbers without a barrier, which GPUs since Volta may
+    not forgive. A k-th number that is too low left rows with the neighbours of the next."""
+    X, original = rng.normal(size=(400, 12)), cupy.partition
+    expected, _ = get_backend("cpu").nearest(X, 6)
+    monkeypatch.setattr(cupy, "partition", lambda a, kth, axis: original(a, 0, axis=axis) * 0.5)
+    found, numbers = (part.get() for part in get_backend("cuda").nearest(cupy.asarray(X), 6))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(X[:, None] - X[numbers], axis=2), expected, rtol=1e-12)
+    monkeypatch.setattr(cupy, "argpartition", lambda a, kth, axis: cupy.argsort(-a, axis=axis))
+    back = points_at(cupy.asarray(X[:9]), cupy.asarray(X), cupy.asarray(X), 5)
+    np.testing.assert_allclose(back.get(), points_at(X[:9], X, X, 5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("entry", [{}, {"memory_limit": 10 << 20, "n_components": 5}])
+def test_a_library_that_cannot_solve_zero_matrices_costs_neither_kernels_nor_the_run(entry):
+    """As reported of cuSOLVER's batched Jacobi method. The guard has a row without neighbours; dense graphs use it."""
+    with plugged_in(jacobi="needs rank"):
+        cupy, state = sys.modules["cupy"], sys.modules["cupyx"].errstate
+        with state(linalg="raise"), pytest.raises(np.linalg.LinAlgError, match="devInfo"):
+            cupy.linalg.eigh(cupy.zeros((2, 3, 3)))
+        assert not np.isfinite(cupy.linalg.eigvalsh(cupy.zeros((2, 3, 3))).get()).any()
+        for asked in ("ignore", "raise"):
+            with state(linalg=asked):
+                U, sigma = plain.leading_eigenvectors(cupy.asarray(np.diag([1.0, 0.0, 0.0])[None]), 2)
+            np.testing.assert_array_equal(sigma.get(), [[1.0, 0.0]])
+            assert np.abs(U.get()[0].T @ U.get()[0] - np.eye(2)).max() < 1e-15
+        found, said = quietly("D7", 1100, **entry)
+        assert said == [] and found.diagnostics["kernels"] == "cuda"
+    assert_agreement(found, on_cpu("D7", 1100, **entry | {"memory_limit": 1 << 30}))
+
+
+def test_copies_of_one_point_have_no_local_spectrum(cupy, machine):
+    """Their covariance is zero, of which cuSOLVER is said to make NaN."""
+    machine.jacobi = "needs rank"
+    X = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 30, axis=0)
+    spectra = [local_spectrum(Z, sampled_distances(Z, queries=20), 1e-3) for Z in (X, cupy.asarray(X))]
+    np.testing.assert_array_equal(*spectra)
+    assert np.isfinite(spectra[0]).all()
+
+
+@pytest.mark.parametrize("solver", ["lanczos", "multilevel"])
+def test_many_entries_have_short_columns_that_are_never_copied(solver, monkeypatch):
+    """From 2^31 entries on, here from 1,000: a library wants 64 bits for both arrays of indices, our kernels do not."""
+    ask_for(monkeypatch, solver)
+    expected = on_cpu("D1", 1500, dtype="mixed")
+    monkeypatch.setattr(base, "WIDE", 1000)
+    sizes: Counter = Counter()
+    seen = set()
+
+    def spoil(name, values):
+        if name.startswith(("product", "scaled", "smallest_label", "tangent_rows")):
+            seen.add((values[0].dtype.name, values[2].dtype.name))
+
+    with plugged_in(spoil=spoil, pool=False, refuse=lambda size: sizes.update([size])):
+        found = on_cuda("D1", 1500, dtype="mixed")
+    entries = int(1500 * (found.diagnostics["mean_degree"] + 1))
+    assert found.diagnostics["solver"]["method"] == solver
+    assert ("int64", "int32") in seen and all(columns == "int32" for _, columns in seen)
+    assert sizes[4 * entries] <= 8  # columns, distances, S; a copy for each product would be hundreds
+    assert_agreement(found, expected, 1e-6)
+
+
+def test_matrices_of_many_entries_can_be_given_back(cupy, monkeypatch):
+    """CuPy's own functions refuse columns of 32 bits beside ends of 64; a user meets them in what we returned."""
+    X = problem("D1", 400)[0]
+    X = cupy.asarray(np.concatenate([X, X[:10] + 100]))  # ten are a component of their own
+    expected = in_steps(X)
+    monkeypatch.setattr(base, "WIDE", 1000)
+    graph = ies_gpu.radius_graph(X, radius=3.6)
+    assert (graph.indptr.dtype, graph.indices.dtype) == (np.int64, np.int32)
+    with pytest.raises(TypeError, match="Type is mismatched"):
+        _ = graph.has_canonical_format
+    for found, wanted in zip(in_steps(X), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def in_steps(X) -> list[np.ndarray]:
+    """What the public functions make of each other's matrices."""
+    given, sizes = {"bandwidth": 1.2}, {"n_components": 6, "intrinsic_dim": 2, "subset_size": 2}
+    graph = ies_gpu.radius_graph(X[:400], radius=3.6)
+    kernel = ies_gpu.gaussian_kernel(graph, **given)
+    laplacian = ies_gpu.graph_laplacian(kernel, **given)
+    apart = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(X, radius=3.6), **given)
+    entries = ({"graph": graph}, {"kernel": kernel}, {"kernel": apart, "disconnected": "largest"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ies_gpu.IESWarning)
+        runs = [select_coordinates(**entry, **given, **sizes) for entry in (*entries, entries[0] | {"device": "cpu"})]
+    Y = ies_gpu.diffusion_map(laplacian, n_components=6).coordinates
+    found = [laplacian.scaled.toarray().get(), ies_gpu.cometric(Y, laplacian.matrix).get()]
+    return found + [np.asarray(run.regret_percentiles) for run in runs]
+
+
+def test_parts_of_a_long_graph_are_found_in_few_rounds_in_any_order(machine, rng):
+    """A path of 2,000 rows, each joined to the ten next to it, is 400 steps long."""
+    path = scipy.sparse.diags([np.ones(2000 - k) for k in range(1, 6)], range(1, 6))
+    path, backend, rounds = (path + path.T).tocsr(), get_backend("cuda"), []
+    for order in (np.arange(2000), rng.permutation(2000)):
+        machine.counts.clear()
+        assert backend.connected_components(sent(path[order][:, order], backend))[0] == 1
+        rounds.append(machine.counts["kernel smallest_label_f64"])
+    assert max(rounds) <= 20

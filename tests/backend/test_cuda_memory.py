@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 
 import ies_gpu
-import ies_gpu.embedding.diffusion
-import ies_gpu.embedding.eigensolvers.eigenpairs
-import ies_gpu.embedding.tiles
 from ies_gpu.backend import get_backend
+from ies_gpu.backend.base import ran_out_of_memory
+from ies_gpu.backend.kernels import plain
 from ies_gpu.errors import DeviceError, OutOfMemoryError
-from tests.backends import needs_cupy, on_cpu, on_cuda
+from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda
 from tests.comparison import assert_agreement
 from tests.real_cupy import plugged_in
 from tests.thorough import first_of
 
 pytestmark = needs_cupy
-SEARCHES = ("greedy", "submodular", "branch_and_bound")
 
 STAGES = (
     "checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian", "eigenvectors",
@@ -122,30 +120,6 @@ def test_memory_that_cupy_keeps_is_there_for_the_next_run():
         del large  # which was no cache
 
 
-@pytest.mark.parametrize("name", first_of(*SEARCHES))
-def test_memory_that_runs_out_in_a_search_changes_nothing(name):
-
-    def run(refused: int | None) -> tuple[ies_gpu.Selection, int]:
-        seen, now = 0, ""
-
-        def progress(stage: str, done: int, total: int) -> None:
-            nonlocal now
-            now = stage if done != total or total == 0 else ""
-
-        def refuse(size: int) -> bool:
-            nonlocal seen
-            seen += now == "search"
-            return now == "search" and seen == refused
-
-        with plugged_in(pool=False, refuse=refuse):
-            return on_cuda("D7", 700, n_components=7, search=name, progress=progress), seen
-
-    expected, count = run(None)
-    found, _ = run(count // 3)
-    assert found.subset == expected.subset
-    np.testing.assert_allclose(found.ranking.scores, expected.ranking.scores, atol=1e-12)
-
-
 def test_memory_is_planned_from_the_allocator_in_use(cupy):
     """cuML sets RMM's, which is a function like this one; what CuPy's own pool keeps is of no use to it."""
     memory, backend = cupy.cuda.memory, get_backend("cuda")
@@ -195,3 +169,40 @@ def test_a_limit_of_the_pool_bounds_what_is_planned(cupy):
     found = on_cuda("D7", 1100, n_components=5)
     assert found.diagnostics["approximations"]  # as tiles
     assert_agreement(found, on_cpu("D7", 1100, n_components=5))
+
+
+def library_errors() -> list[BaseException]:
+    """How the libraries beneath CuPy say that there is no memory: none of them is a MemoryError."""
+    libraries, api = importlib.import_module("cupy_backends.cuda.libs"), "cupy_backends.cuda.api.runtime"
+    return [
+        libraries.cublas.CUBLASError(3), libraries.cusolver.CUSOLVERError(2), libraries.cusparse.CuSparseError(11),
+        libraries.cusparse.CuSparseError(2), importlib.import_module(api).CUDARuntimeError(2),
+        RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"),  # of the driver: its class needs one to be made
+    ]  # fmt: skip
+
+
+def test_memory_errors_of_the_libraries_are_memory_errors():
+    assert all(ran_out_of_memory(error) and not isinstance(error, MemoryError) for error in library_errors())
+    assert not ran_out_of_memory(type(library_errors()[0])(13))  # another error of the same class stays what it is
+    expected, seen, _ = undisturbed()
+    with plugged_in(pool=False) as machine:
+        watch = Watch(machine, "tangents", number=-(-seen["tangents"] // 2))
+        machine.refuse = lambda size: library_errors()[3] if watch.refuse(size) else False
+        found = small_run(watch)
+    assert machine.counts["freed"] == 1
+    assert_agreement(found, expected, 1e-12)
+
+
+def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczos(machine, monkeypatch):
+    """The levels take several times what P does, Lanczos 60 vectors."""
+
+    def refuse(*_, **__):
+        raise importlib.import_module("cupy.cuda.memory").OutOfMemoryError(10**10, 10**9, 0)
+
+    expected = on_cpu("D1", 1500)
+    monkeypatch.setattr(plain, "merge_columns", refuse)
+    ask_for(monkeypatch, "multilevel")
+    found = on_cuda("D1", 1500)
+    assert found.diagnostics["solver"]["method"] == "lanczos" and "no memory" in found.diagnostics["solver"]["fallback"]
+    assert machine.counts["freed"] == 1
+    assert_agreement(found, expected)

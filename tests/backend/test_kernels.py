@@ -5,18 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import mmap
-import os
-import shutil
-import subprocess
-import sys
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from benchmarks.device_counts import counted
 from ies_gpu.backend.compare import TYPES, kernel_difference, small_cases, tolerance
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch, text
@@ -68,7 +62,7 @@ OF_SOURCE = {
     "score_block": {"score_block": (3, "float64")},
     "csr": dict.fromkeys(("merge_columns", "merge_rows", "shifted_product", "descend"), ())
     | {"smallest_labels": ("float32",), "column_products": ("float32",)},
-    "neighbours": {"near_pairs": ("float64",), "degrees": ()},
+    "neighbours": {"near_pairs": ("float64",)},
 }
 
 
@@ -139,17 +133,6 @@ def test_the_emulator_notices_what_it_is_for():
         Kernel(RACE, "turn")((1,), (5,), (out,), shared_mem=50_000)
 
 
-@needs_emulator
-def test_several_processes_may_fill_the_cache_at_once(tmp_path):
-    code = f"from tests.cuda_emulator import compiler; print(compiler.build({RACE!r}))"
-    environment = os.environ | {"IES_GPU_TEST_CACHE": str(tmp_path)}
-    command = {"args": [sys.executable, "-c", code], "env": environment, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(**command, cwd=Path(__file__).parents[2]) for _ in range(2)]
-    said = {process.communicate()[0] for process in running}
-    assert [process.returncode for process in running] == [0] * 2
-    assert len(said) == 1 and not list(tmp_path.glob("tmp*"))
-
-
 # --- launches ---
 
 
@@ -192,9 +175,8 @@ def test_sizes_beyond_the_kernels_run_on_plain_code():
             module.score_block(U, sets, *found[-1])
         for ours, expected in zip(*found, strict=True):
             assert_array_equal(ours, expected)
-    Z = np.zeros((4, launch.neighbours.MAX_COLUMNS + 1))
-    assert launch.neighbours.degrees(Z, np.arange(2), 1.0) is None
-    assert launch.neighbours.near_pairs(Z, np.array([0, 4]), Z[:1], Z[:1], 1.0, 1.0, True, 1.0, "float64") is None
+    Z = np.zeros((4, launch.MAX_COLUMNS + 1))
+    assert launch.near_pairs(Z, np.array([0, 4]), Z[:1], Z[:1], 1.0, 1.0, True, 1.0, "float64") is None
 
 
 def test_every_launch_fits():
@@ -209,23 +191,7 @@ def test_every_launch_fits():
             assert score.shared_bytes <= 48 << 10
             assert 1 <= tile <= 64 and 1 <= chunk <= 64  # half of the block adds columns, the other searches rows
             assert score.blocks * q * 8 <= 32 << 20
-    assert launch.neighbours.shared_bytes(launch.neighbours.MAX_COLUMNS) <= 48 << 10
-
-
-@needs_emulator
-@pytest.mark.parametrize("kernel", ["merge_columns", "merge_rows"])
-def test_a_warp_takes_a_row_of_a_merged_matrix(monkeypatch, kernel):
-    """A thread for each would read its row by itself, every number from another place than its neighbours."""
-    seen = []
-
-    def watched(name, entry):
-        run = Kernel(text.source(name, entry), entry)
-        return lambda grid, block, *rest, **more: (seen.append(grid[0] * block[0]), run(grid, block, *rest, **more))
-
-    monkeypatch.setattr(text, "load_kernel", watched)
-    (case,) = small_cases(kernel, n=41)
-    getattr(launch, kernel)(*case)
-    assert len(seen) == 2 and min(seen) >= 32 * (41 if kernel == "merge_columns" else len(case[3]) - 1)
+    assert launch.pairs_bytes(launch.MAX_COLUMNS) <= 48 << 10
 
 
 # --- compiled for real GPUs, without one ---
@@ -250,29 +216,3 @@ def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     # of the sixteen entry points of the scores, the one that takes most
     entries = ["score_block_8_f64"] if name == "score_block" and arch == 80 else [*text.ENTRIES[name]]
     assert nvrtc.spilled_bytes(name, arch, *entries) == dict.fromkeys(entries, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-@pytest.mark.parametrize("name", text.ENTRIES)
-def test_kernels_compile_with_nvcc(tmp_path, name):
-    path = tmp_path / f"{name}.cu"
-    path.write_text(text.source(name), encoding="utf-8")
-    command = ["nvcc", "-std=c++17", "-arch=sm_80", "-Werror", "all-warnings", "-cubin", "-o", tmp_path / "out", path]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@needs_cupy
-@pytest.mark.slow  # about four seconds, and a time
-def test_f10_what_a_first_run_compiles_takes_seconds(nvrtc, monkeypatch):
-    """One default run by each solver; NVRTC took 33 seconds when every entry point of a file was compiled for one."""
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    sources = {entry: name for name, entries in text.ENTRIES.items() for entry in entries}
-    for n, m in ((2000, 20), (6000, 8)):
-        machine, _ = counted(n, 60, n_components=m)
-        used = [name.partition(" ")[2] for name in machine.counts if name.startswith("kernel ")]
-        begin = os.times()
-        for entry in (entry for entry in used if entry in sources):
-            nvrtc.spilled_bytes(sources[entry], 80, entry)
-        assert sum(os.times()[:2]) - sum(begin[:2]) < 8.0
