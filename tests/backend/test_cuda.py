@@ -17,7 +17,6 @@ import pytest
 import scipy.sparse
 
 import ies_gpu
-from benchmarks import gpu
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, base, get_backend
 from ies_gpu.backend.compare import ROWS
@@ -306,15 +305,6 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
         assert machine.current == 0
         with pytest.raises(DeviceError, match="no CUDA device 2; the numbers go from 0 to 1"):
             on_cuda("D1", 700, device="cuda:2")
-
-
-@pytest.mark.thorough
-def test_the_comparison_with_others_runs(machine):
-    """So that whoever has a GPU gets a table of ``benchmarks.gpu``, and no traceback."""
-    rows = {row.who: row for row in gpu.rows(450, 40, ["cuda"])}
-    assert rows["our eigenvectors, cuda"].residual < 1e-7
-    assert rows["cupyx's eigsh"].residual < 1e-7
-    assert [rows[peer].note.partition(" (")[0] for peer in ("cuml", "rapids")] == ["not installed"] * 2
 
 
 # --- where CuPy and its libraries differ from NumPy, as a reading of CuPy 14.2 found ---

@@ -8,7 +8,6 @@ that is public, so that nothing new is forgotten.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import sys
 from functools import cache
 from types import SimpleNamespace
@@ -97,10 +96,7 @@ ON_HOST = {
     "selection_stability": lambda at: ies_gpu.selection_stability(at.selection, X=at.X, n_bootstrap=3, n_refits=2),
     "umap_init": lambda at: ies_gpu.umap_init(at.selection),
     "Selection.save": lambda at: (at.selection.save(at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
-    "Model.save": lambda at: (
-        at.model.save(at.folder / "model.npz"),
-        ies_gpu.load(at.folder / "model.npz"),
-    ),
+    "Model.save": lambda at: (at.model.save(at.folder / "model.npz"), ies_gpu.load(at.folder / "model.npz")),
     "anndata.select(X)": lambda at: ies_gpu.anndata.select(cells(at, sparse=True), use="X", **ALL),
     "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(
         cells(at), use="connectivities", bandwidth=BANDWIDTH, n_components=6
@@ -113,34 +109,11 @@ ON_HOST = {
         for kind in ("DiffusionMap", "IndependentCoordinates")
     },
     **{f"Selection.{name}": lambda at, name=name: getattr(at.selection, name)() for name in ("to_pandas", "to_json")},
-    "Selection.to_html": lambda at: at.selection.to_html(at.folder / "page.html"),
-    "Selection.to_html(points)": lambda at: at.selection.to_html(at.folder / "page.html", points=at.X),
-    "Selection.explore": lambda at: at.selection.explore(points=at.X),
-    "Selection.zeta_dimensionless": lambda at: at.selection.zeta_dimensionless,
-    "Selection.verdict": lambda at: at.selection.verdict,
+    "Selection.to_html": lambda at: at.selection.to_html(at.folder / "page.html", points=at.X),
     "Selection.judgement": lambda at: at.selection.judgement,
     "plot.embedding": lambda at: ies_gpu.plot.embedding(at.selection),
-    "plot.path": lambda at: ies_gpu.plot.path(at.selection),
-    "plot.volumes": lambda at: ies_gpu.plot.volumes(at.selection),
-    "plot.stability": lambda at: ies_gpu.plot.stability(ON_HOST["selection_stability"](at)),
-    "plot.diagnosis": lambda at: ies_gpu.plot.diagnosis(ON_HOST["diagnose"](at)),
     "plot.points": lambda at: ies_gpu.plot.points(at.X),
 }
-# no arrays go in, or none that could be on a device; "fit" is behind every other method of an estimator
-NO_ARRAYS = {
-    "load", "anndata", "datasets", "plot", "DimensionEstimate", "Finding", "RiemannianMetric", "SearchResult",
-    "Segment", "NotConvergedError", "OutOfMemoryError",
-    "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Laplacian.mean_degree",
-    "Laplacian.without_matrix", "Selection.names", "Selection.findings",
-    "Model.names", "Diagnosis", "Parameters", "Stability",
-    "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
-    "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
-    "IndependentCoordinates.fit", "IndependentCoordinates.get_feature_names_out",
-    "datasets.Dataset", "datasets.Trajectory", "datasets.load",
-    "datasets.load_molecule", "datasets.names", "plot.set_label",
-}  # fmt: skip
-INTERNAL = {"get_backend", "unexplained_variance", "nystrom_extension"}
-WITH_METHODS = ("Laplacian", "Selection", "Model", "DiffusionMap", "IndependentCoordinates")
 
 
 def cells(at, *, sparse: bool = False) -> SimpleNamespace:
@@ -155,30 +128,6 @@ def mapped(at, use: str) -> SimpleNamespace:
     made = cells(at, sparse=use == "X")
     ies_gpu.anndata.select(made, use=use, **ALL)
     return made
-
-
-def public_names() -> set[str]:
-    """All that can be called: functions, and the methods and properties of the classes that hold arrays."""
-    names = {name for name in ies_gpu.__all__ if name not in WITH_METHODS}
-    for kind in WITH_METHODS:
-        ours = [c for c in getattr(ies_gpu, kind).__mro__ if c.__module__.startswith("ies_gpu")]
-        members = {key: value for c in ours for key, value in vars(c).items() if not key.startswith("_")}
-        names |= {
-            f"{kind}.{key}"
-            for key, value in members.items()
-            if inspect.isroutine(value) or hasattr(value, "__get__")  # properties, cached or not
-        }
-    names |= {f"datasets.{name}" for name in datasets.__all__} | {f"anndata.{name}" for name in ies_gpu.anndata.__all__}
-    return names | {f"plot.{name}" for name in ies_gpu.plot.__all__ if callable(getattr(ies_gpu.plot, name))}
-
-
-def test_every_public_name_is_in_the_tables():
-    pytest.importorskip("sklearn")
-    pytest.importorskip("matplotlib")
-    named = {name.partition("(")[0] for name in (*ON_DEVICE, *ON_HOST)}
-    assert public_names() - named - NO_ARRAYS == set()
-    assert (named | NO_ARRAYS) - public_names() == INTERNAL
-    assert named & NO_ARRAYS == set()
 
 
 def devices_in(value) -> set[int]:
@@ -226,16 +175,11 @@ def at(tmp_path_factory):
             model = selection.model(X)
             sparse_X = sys.modules["cupyx.scipy.sparse"].csr_matrix(X)
         assert machine.current == 0
-        made = {"X": X, "Y": Y, "values": values, "U": U, "R": R, "graph": graph, "kernel": kernel}
-        made["combinatorial"] = combinatorial
-        made |= {
-            "laplacian": laplacian,
-            "selection": selection,
-            "fitted": fitted,
-            "model": model,
-            "sparse_X": sparse_X,
-        }
-        yield SimpleNamespace(**made, machine=machine, folder=tmp_path_factory.mktemp("devices"))
+        yield SimpleNamespace(
+            X=X, Y=Y, values=values, U=U, R=R, graph=graph, kernel=kernel, combinatorial=combinatorial,
+            laplacian=laplacian, selection=selection, fitted=fitted, model=model, sparse_X=sparse_X, machine=machine,
+            folder=tmp_path_factory.mktemp("devices"),
+        )  # fmt: skip
 
 
 def test_a_kernel_on_the_other_device_would_be_noticed(at):

@@ -99,7 +99,7 @@ def after_import() -> None:
     from cupy.cuda import _compiler_cache
     from cupy.cuda import compiler as nvrtc
 
-    from . import algorithms, blas, solver, sparse
+    from . import algorithms, dense, sparse
 
     class NoCache(_compiler_cache.KernelCacheBackend):
         """Libraries are kept by the emulator's compiler, by what went into them."""
@@ -116,9 +116,10 @@ def after_import() -> None:
     nvrtc._set_kernel_cache_backend(NoCache())
     nvrtc._compile_using_nvrtc_no_warning = compile_text
     cuda_modules = importlib.import_module("cupy.cuda")
-    for name, functions in (("cublas", blas), ("cusolver", solver), ("cusparse", sparse)):
+    known = {"cublas": dense.CUBLAS, "cusolver": dense.CUSOLVER, "cusparse": sparse.FUNCTIONS}
+    for name, functions in known.items():
         module = getattr(cuda_modules, name)
-        trampolines.replace(module, functions.FUNCTIONS | refused(module, functions.FUNCTIONS))
+        trampolines.replace(module, functions | refused(module, functions))
     trampolines.replace(cuda_modules.thrust, algorithms.THRUST)
     trampolines.replace(cuda_modules.cub, algorithms.CUB | refused(cuda_modules.cub, algorithms.CUB, "device_"))
 

@@ -117,13 +117,6 @@ def sort_rows(indptr, indices, permutation, rows, nnz):
     i[...], q[...] = i[order], q[order]
 
 
-def sort_coo(first, second, permutation, nnz):
-    parts = [view(part, "int32", (nnz,)) for part in (first, second, permutation)]
-    order = np.lexsort((parts[1], parts[0]))
-    for part in parts:
-        part[...] = part[order]
-
-
 def count_up(_, n, address):
     view(address, "int32", (n,))[...] = np.arange(n)
 
@@ -211,15 +204,12 @@ COMPUTED = {
     "spMV": vector_product, "spMM": block_product, "spGEMM_compute": sparse_product, "spGEMM_copy": fetch_product,
     "createIdentityPermutation": count_up, "gather": gather, "xcoo2csr": ends_of, "xcsr2coo": rows_from,
     "xcsrsort": lambda h, m, n, nnz, d, p, i, q, b: sort_rows(p, i, q, m, nnz),
-    "xcscsort": lambda h, m, n, nnz, d, p, i, q, b: sort_rows(p, i, q, n, nnz),
-    "xcoosortByRow": lambda h, m, n, nnz, r, c, q, b: sort_coo(r, c, q, nnz),
-    "xcoosortByColumn": lambda h, m, n, nnz, r, c, q, b: sort_coo(c, r, q, nnz),
     "csr2cscEx2": csr_to_csc, "denseToSparse_analysis": count_entries, "denseToSparse_convert": to_sparse,
     "sparseToDense": to_dense, "xcsrgeam2Nnz": count_sum, **of_type("s"), **of_type("d"),
 }  # fmt: skip
 NO_BUFFER = [
     *(f"{name}_bufferSize" for name in ("spMV", "spMM", "csr2cscEx2", "denseToSparse", "sparseToDense")),
-    *(f"{name}_bufferSizeExt" for name in ("xcsrsort", "xcscsort", "xcoosort", "scsrgeam2", "dcsrgeam2")),
+    *(f"{name}_bufferSizeExt" for name in ("xcsrsort", "scsrgeam2", "dcsrgeam2")),
 ]
 CREATED = ("create", "createMatDescr", "spGEMM_createDescr")
 IGNORED = (
