@@ -28,28 +28,10 @@ __all__ = [
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:
-    """Return the backend for a device.
+    """Return the backend for "cpu", "cuda", "cuda:N" or "auto", with ``memory_limit`` in bytes and ``n_threads``.
 
-    Parameters
-    ----------
-    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
-        "auto" uses CUDA if it works and the CPU otherwise; the environment variable ``IES_GPU_DEVICE`` overrides it.
-        "cuda" raises an error if CUDA does not work.
-    **options : int or None
-        The keywords ``memory_limit``, in bytes, and ``n_threads``.
-
-    Returns
-    -------
-    Backend
-        The device with its array library, sparse matrices and kernels: ``backend.xp``, ``backend.sparse`` and
-        ``backend.kernels``.
-
-    Raises
-    ------
-    ValueError
-        If the device is unknown.
-    DeviceError
-        If you asked for CUDA and it cannot be used.
+    "auto" uses CUDA if it works and the CPU otherwise; the environment variable ``IES_GPU_DEVICE`` overrides it. "cuda"
+    raises a DeviceError if CUDA does not work.
     """
     name, reason = "device", f"requested by {option('device', device)}"
     if not isinstance(device, str):
@@ -77,7 +59,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
 
 def device_near(home: Backend, device: str) -> str:
-    """The device for arrays that live on ``home``: on a GPU they stay, unless another one is named.
+    """Return the device for arrays that live on ``home``: on a GPU they stay, unless another one is named.
 
     ``"cuda"`` names none; ``"auto"`` stands for that of IES_GPU_DEVICE, if that is set.
     """
@@ -88,19 +70,7 @@ def device_near(home: Backend, device: str) -> str:
 
 
 def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:
-    """An array or sparse matrix on a backend's device: unchanged if it is there already, else copied through the host.
-
-    Parameters
-    ----------
-    value : array, or sparse matrix in CSR
-    backend : Backend
-    dtype : dtype, optional
-        Of the entries.
-
-    Returns
-    -------
-    array or CSR
-    """
+    """Return an array or CSR on a backend's device: unchanged if it is there already, else copied through the host."""
     home = backend_of(value)
     if home.sparse.issparse(value):
         data, indices, indptr = (to_device(part, backend) for part in (value.data, value.indices, value.indptr))
@@ -110,7 +80,7 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:
 
 
 def to_host(array: Array) -> Array:
-    """A dense array as a NumPy array, wherever it lives; no copy when it is one."""
+    """Return a dense array as a NumPy array, wherever it lives; no copy when it is one."""
     return backend_of(array).to_host(array)
 
 
@@ -154,7 +124,7 @@ def backend_of(array: Array) -> Backend:
 
 
 def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorator of public functions: they work where their first array on a GPU lives, whichever device is current.
+    """Decorate public functions: they work where their first array on a GPU lives, whichever device is current.
 
     CuPy starts kernels on the current device, some without a look at where the arrays are: those would read addresses
     of another one. A Laplacian and a result live where their arrays do.

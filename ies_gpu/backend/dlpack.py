@@ -13,44 +13,33 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's numbers of kinds of
 
 
 def is_foreign(array: Array) -> bool:
-    """Whether an array of neither NumPy nor CuPy can be shared by DLPack."""
+    """Return whether an array of neither NumPy nor CuPy can be shared by DLPack."""
     if isinstance(array, np.ndarray | np.generic) or not hasattr(type(array), "__dlpack__"):
         return False
     return type(array).__module__.partition(".")[0] not in ("cupy", "cupyx")
 
 
 def cuda_device(array: Array) -> int | None:
-    """The number of the CUDA device on which a foreign array lives; None for the host's memory."""
+    """Return the number of the CUDA device on which a foreign array lives; None for the host's memory."""
     try:
         kind, number = (int(part) for part in array.__dlpack_device__())
     except Exception as error:  # a tensor without memory
-        raise DeviceError(
-            f"{type(array).__name__} does not say which device it is on ({error}); move it to the host"
-        ) from None
-    if kind in (CPU, CUDA_HOST):
-        return None
-    if kind in (CUDA, CUDA_MANAGED):
-        return number
-    raise DeviceError(
-        f"{type(array).__name__} is on a device (DLPack kind {kind}) that is neither the host nor CUDA; move it to "
-        "the host"
-    )
+        said = f"does not say which device it is on ({error})"
+        raise DeviceError(f"{type(array).__name__} {said}; move it to the host") from None
+    if kind not in (CPU, CUDA, CUDA_HOST, CUDA_MANAGED):
+        said = f"is on a device (DLPack kind {kind}) that is neither the host nor CUDA"
+        raise DeviceError(f"{type(array).__name__} {said}; move it to the host")
+    return number if kind in (CUDA, CUDA_MANAGED) else None
 
 
 def host_view(array: Array) -> Array:
-    """An array that only knows DLPack as a NumPy view of the same memory; anything else as it is."""
+    """Return an array that only knows DLPack as a NumPy view of the same memory; anything else as it is."""
     known = any(hasattr(array, name) for name in ("__array__", "__array_interface__"))
     return array if known or not is_foreign(array) else shared(array, np)
 
 
 def shared(array: Array, xp: Any) -> Array:
-    """A foreign array as an array of ``xp`` over the same memory.
-
-    Raises
-    ------
-    TypeError
-        If its library does not give it away; the message says what to do.
-    """
+    """Return a foreign array as one of ``xp`` over the same memory; a TypeError says what to do if it is refused."""
     try:
         return xp.from_dlpack(array)
     except MemoryError:

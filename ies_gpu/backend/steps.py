@@ -26,41 +26,20 @@ _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
 @dataclass(frozen=True)
 class Step:
-    """What a run may do with a function, beside calling it.
+    """What a run may do with a function, beside calling it."""
 
-    Attributes
-    ----------
-    name : str
-        In the log, in progress reports, and of its file in a checkpoint.
-    composite : bool
-        Made of other steps, which it calls through its argument ``do``: only these are timed and retried.
-    calls : bool
-        Calls other steps through ``do``, and is timed and retried with them.
-    kernel : str
-        The fused kernel that the audit is of.
-    audit : callable, optional
-        ``audit(result, *args, **kwargs)``: how far sampled rows are from plain code; None where there are none.
-    again : bool
-        Whether to compute the step once more where the audit fails; not if only a later step uses the kernel.
-    single : bool
-        Whether the kernel computes in the precision that was asked for, rather than always in float64.
-    pack, unpack : callable, optional
-        ``pack(result)`` gives what a checkpoint saves, as named values, or None to save nothing. ``unpack(content,
-        load, *args, **kwargs)`` is the way back; ``load()`` gives what ``heavy`` gave, or the result, computed again.
-    heavy : callable, optional
-        ``heavy(result)`` gives what is saved in a file of its own, ``heavy_name``, and read only when it is needed.
-    """
-
-    name: str
-    composite: bool = False
-    calls: bool = False
-    kernel: str = ""
+    name: str  # in the log, in progress reports, and of its file in a checkpoint
+    composite: bool = False  # made of other steps, which it calls through ``do``: only these are timed and retried
+    calls: bool = False  # calls other steps through ``do``, and is timed and retried with them
+    kernel: str = ""  # the fused kernel that the audit is of
+    # audit(result, *args, **kwargs): how far sampled rows are from plain code; None where there are none
     audit: Callable[..., float | None] | None = None
-    again: bool = True
-    single: bool = False
-    pack: Callable[[Any], dict[str, Any] | None] | None = None
+    again: bool = True  # compute once more where the audit fails; not if only a later step uses the kernel
+    single: bool = False  # the kernel computes in the precision that was asked for, not always in float64
+    pack: Callable[[Any], dict[str, Any] | None] | None = None  # what a checkpoint saves, as named values
+    # unpack(content, load, *args, **kwargs) is the way back; load() gives what ``heavy`` gave, or computes the result
     unpack: Callable[..., Any] | None = None
-    heavy: Callable[[Any], dict[str, Any] | None] | None = None
+    heavy: Callable[[Any], dict[str, Any] | None] | None = None  # saved in a file of its own, read if it is needed
     heavy_name: str = ""
 
 

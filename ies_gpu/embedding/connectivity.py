@@ -64,7 +64,8 @@ def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> n
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
     """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
     _, reach, unit = in_units_of(radius, X[:1])
-    step = max(1, min(SURE, int(backend.block_bytes() / (24 * len(X)))))
+    most = 4 * SURE if backend.is_remote else SURE  # there, to wait more often would take longer than to count
+    step = max(1, min(most, int(backend.block_bytes() / (24 * len(X)))))
     counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free
     for first in range(0, len(rows), step):
         some = X[backend.asarray(rows[first : first + step])] / unit

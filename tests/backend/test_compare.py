@@ -142,6 +142,7 @@ def test_every_text_is_compared_under_every_name_by_which_it_is_used(machine):
 
 
 @needs_cupy
+@pytest.mark.thorough  # compiles every kernel once more
 def test_the_tolerance_survives_fused_multiply_add():
     """A GPU rounds a product and a sum once; g++ does too when it is told to. What differs stays far below."""
     if not compiler.has_fused_multiply_add():

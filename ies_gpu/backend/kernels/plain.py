@@ -25,18 +25,9 @@ def threads(count: int) -> AbstractContextManager[None]:
 
 
 def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array) -> Array:
-    """Half the weighted sum of outer products of differences, ``1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'``.
+    """Return ``1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'`` (r, m, m) of some rows of P, for Y (n, m).
 
-    Parameters
-    ----------
-    indptr, indices, weights : array
-        CSR of the transition matrix P; the diagonal does not matter.
-    Y : array (n, m)
-    rows : array (r,) of int
-
-    Returns
-    -------
-    array (r, m, m), positive semi-definite
+    Half the weighted sum of outer products of differences, positive semi-definite; the diagonal of P does not matter.
     """
     xp = namespace(Y)
     first = indptr[rows]
@@ -116,15 +107,9 @@ def table_bytes(q: int, s: int, d: int) -> float:
 
 
 def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
-    """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
+    """Add the scores of sets (q, s) over a block of points, U (r, m, d), to ``totals`` (q,).
 
-    Parameters
-    ----------
-    U : array (r, m, d)
-    subsets : array (q, s) of int, in lexicographic order
-    totals : array (q,) of float64, added to
-    best : array (r,) of int, written: the first set with the largest score
-    best_score : array (r,) of float64, written
+    Write each point's ``best`` set, the first of those with the largest score, and that score.
     """
     scores = log_volumes(U, subsets)
     totals += scores.sum(axis=0)
@@ -165,19 +150,9 @@ def _centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
 
 
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
-    """Pairs of points no further apart than ``radius``, from one matrix product.
+    """Find the pairs of points (r, D) and (c, D) no further apart than ``radius``, from one matrix product.
 
-    Parameters
-    ----------
-    rows, columns : array (r, D), (c, D)
-
-    Returns
-    -------
-    counts : array (r,) of int64
-        Pairs in each row.
-    indices : array of int64
-        Their columns, rising within a row.
-    distances : array
+    Return the number of pairs in each row (r,), their columns, rising within a row, and their distances.
     """
     xp = namespace(rows)
     a, b, aa, bb, scale = _centred(rows, columns)
@@ -232,17 +207,9 @@ def near_pairs(
 
 
 def kd_order(Z: Array, levels: int) -> Array:
-    """Order of points in space: cut at the median of the widest side, ``levels`` times.
+    """Return the order (n,) of points (n, k) in space: cut at the median of the widest side, ``levels`` times.
 
     After level l, position ``(n * i) >> l`` is where the i-th of the ``2**l`` cells begins.
-
-    Parameters
-    ----------
-    Z : array (n, k)
-
-    Returns
-    -------
-    array (n,) of int64
     """
     xp = namespace(Z)
     n = len(Z)

@@ -98,14 +98,10 @@ def block_product(
     indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
     root: Any = None,
 ) -> Array:  # fmt: skip
-    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column.
+    """Return ``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column.
 
-    Parameters
-    ----------
-    chosen : (columns, factors), optional
-        ``R[:, columns] * factors`` stands in for R.
-    root : pair of arrays (n,) of float32, optional
-        A vector and its inverse: ``diag(root) A diag(1 / root)`` stands in for A.
+    With ``chosen = (columns, factors)``, ``R[:, columns] * factors`` stands in for R; with ``root``, a vector and its
+    inverse in float32, ``diag(root) A diag(1 / root)`` for A.
     """
     A = _csr(indptr, indices, data, len(V))
     product = A @ V if root is None else root[0][:, None] * (A @ (root[1][:, None] * V))

@@ -84,21 +84,10 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     kernel = text.load_kernel("tangent_rows", f"tangent_rows_{text.suffix(Y.dtype)}{other}")
     if len(rows) == 0:
         return U, sigma
-    wide = indptr.dtype.itemsize == 8
     launch = tangent_launch(len(rows), m, Y.dtype.itemsize)
-    arguments = (
-        xp.ascontiguousarray(indptr, dtype=np.int64 if wide else np.int32),
-        np.int32(wide),
-        xp.ascontiguousarray(indices, dtype=np.int32),
-        xp.ascontiguousarray(weights),
-        xp.ascontiguousarray(Y),
-        xp.ascontiguousarray(rows, dtype=np.int64),
-        np.int64(len(rows)),
-        np.int32(m),
-        np.int32(d),
-        U,
-        sigma,
-    )
+    matrix = csr.matrix_arguments(indptr, indices, weights)
+    given = xp.ascontiguousarray(Y), xp.ascontiguousarray(rows, dtype=np.int64)
+    arguments = (*matrix, *given, np.int64(len(rows)), np.int32(m), np.int32(d), U, sigma)
     kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
     return U, sigma
 
@@ -131,19 +120,8 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
         size, n_sets = columns.shape
         launch = score_launch(n_points, m, d, n_sets, U.dtype.itemsize)
         partial = xp.zeros((launch.blocks, n_sets), dtype=np.float64)
-        arguments = (
-            bases,
-            np.int64(n_points),
-            np.int32(m),
-            columns,
-            np.int32(size),
-            np.int32(n_sets),
-            np.int32(start),
-            *launch.sizes,
-            partial,
-            winner,
-            highest,
-        )
+        sizes = np.int32(size), np.int32(n_sets), np.int32(start), *launch.sizes
+        arguments = (bases, np.int64(n_points), np.int32(m), columns, *sizes, partial, winner, highest)
         kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
         totals[start : start + n_sets] += partial.sum(axis=0)
     best[:] = winner

@@ -21,18 +21,12 @@ _threads: ContextVar[int] = ContextVar("threads", default=numba.config.NUMBA_NUM
 
 
 def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Callable[[Callable], Any]:
-    """Decorator: ``numba.njit`` without the GIL.
+    """Decorate with ``numba.njit``, without the GIL.
 
-    Parameters
-    ----------
-    fast : bool
-        Let sums be reordered and products fused, which is what the vectoriser needs; NaN and infinity stay.
-    fused : bool
-        Let products be fused into sums, in the order given.
-    entry : bool
-        Called from Python: cached on disk where any folder can be written. The others become part of their callers, and
-        get neither a cache nor a wrapper. They are inlined in any case: a call would be linked with the copy of the
-        helper that was compiled first, which the cache does not know, and results would change in their last bits.
+    ``fused`` lets products be fused into sums, in the order given; ``fast`` also lets sums be reordered, which is what
+    the vectoriser needs. An ``entry`` is called from Python: cached on disk where any folder can be written. The others
+    become part of their callers, always inlined: a call would be linked with the copy of the helper that was compiled
+    first, which the cache does not know, and results would change in their last bits.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
     if fast or fused:
