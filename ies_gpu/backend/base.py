@@ -98,15 +98,15 @@ class Backend:
         self.memory_limit, self.n_threads = memory_limit, n_threads
 
     def memory_budget(self) -> int:
-        """Bytes that a run may take in all: ``memory_limit``, or half of what is free now."""
+        """Return the bytes that a run may take in all: ``memory_limit``, or half of what is free now."""
         return self.memory_limit if self.memory_limit is not None else self.free_memory() // 2
 
     def block_bytes(self) -> int:
-        """Bytes for the temporaries of one block: small enough to stay near the caches, and within the budget."""
+        """Return the bytes for the temporaries of one block: few enough for the caches, and within the budget."""
         return max(1 << 20, min(64 << 20, self.memory_budget() // 16))
 
     def free_memory(self) -> int:
-        """Bytes of the device's memory that are free now."""
+        """Return the bytes of the device's memory that are free now."""
         raise NotImplementedError
 
     def free_cache(self) -> None:
@@ -117,41 +117,41 @@ class Backend:
         raise NotImplementedError
 
     def asarray(self, array: Array, dtype: Any = None) -> Array:
-        """Upload; no copy when the array is already here with that dtype."""
+        """Return an array on this device; no copy when the array is already here with that dtype."""
         raise NotImplementedError
 
     def to_host(self, array: Array) -> Array:
-        """Download as a NumPy array; no copy when it is one."""
+        """Return a NumPy array; no copy when it is one."""
         raise NotImplementedError
 
     def all_to_host(self, *arrays: Array) -> list[Array]:
-        """Small arrays of float64 as NumPy arrays, in one transfer."""
+        """Return small arrays of float64 as NumPy arrays, in one transfer."""
         return [self.to_host(array) for array in arrays]
 
     def column_type(self, entries: int) -> str:
-        """The type of the columns of a matrix, which the library wants to be that of ``indptr``."""
+        """Return the type of the columns of a matrix, which the library wants to be that of ``indptr``."""
         return index_type(entries)
 
     def csr(self, data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Array:
-        """A CSR from its parts, with indices no longer than they must be."""
+        """Return a CSR from its parts, with indices no longer than they must be."""
         kind = index_type(len(data))
         parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
         return self.sparse.csr_matrix(parts, shape=shape)
 
     def uniform(self, matrix: Array) -> Array:
-        """A sparse matrix as the library's own functions take it: columns of the type of ``indptr``."""
+        """Return a sparse matrix as the library's own functions take it: columns of the type of ``indptr``."""
         return matrix
 
     def copied(self, matrix: Array) -> Array:
-        """A copy of a sparse matrix."""
+        """Return a copy of a sparse matrix."""
         return matrix.copy()
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
-        """Distances and numbers (n, k) of each point's k nearest other points."""
+        """Return distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        """How many connected parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing."""
+        """Return how many parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing."""
         raise NotImplementedError
 
     @contextmanager
@@ -168,7 +168,7 @@ class Backend:
             current.reset(token)
 
     def settings(self) -> AbstractContextManager[Any]:
-        """The device and thread settings of :meth:`active`."""
+        """Return the device and thread settings of :meth:`active`."""
         return nullcontext()
 
     def first_run(self) -> str:
@@ -183,13 +183,13 @@ class Backend:
         return []
 
     def describe(self) -> dict[str, Any]:
-        """Facts for ``diagnostics`` and ``ies-gpu doctor``."""
+        """Return facts for ``diagnostics`` and ``ies-gpu doctor``."""
         return {"device": self.device, "device_reason": self.reason, "device_code": self.code}
 
     def blocks(
         self, n_rows: int, bytes_per_row: float, stage: str, *, rows_a_block: int | None = None
     ) -> Iterator[Block]:
-        """Consecutive blocks of ``range(n_rows)`` whose temporaries fit; after running out of memory, smaller ones.
+        """Yield consecutive blocks of ``range(n_rows)`` whose temporaries fit; when memory runs out, smaller ones.
 
         The body of the loop works in the block's context and must write its results last. A block in which memory ran
         out comes again, half as long, with all that was cached given back. If not even a single row fits, that is an
@@ -247,11 +247,11 @@ class Backend:
         return out
 
     def percentile(self, table: Any, percent: float) -> Any:
-        """The percentile of each column of a tall array (n, k)."""
+        """Return the percentile of each column of a tall array (n, k)."""
         return self.xp.percentile(table, percent, axis=0)
 
     def retried(self, stage: str, work: Callable[[], Result]) -> Result:
-        """``work()``, and once more with all that was cached given back; for work that is not done in blocks."""
+        """Call ``work``, and once more with all that was cached given back; for work that is not done in blocks."""
         whole = Block(slice(0, 1))
         with whole:
             return work()

@@ -22,7 +22,7 @@ from .machine import available_memory, available_threads, cached_property, loadi
 
 
 def load_kernels() -> Any:
-    """The Numba kernels, or the plain ones without Numba (or with ``IES_GPU_KERNELS=plain``)."""
+    """Return the Numba kernels, or the plain ones without Numba (or with ``IES_GPU_KERNELS=plain``)."""
     asked = os.environ.get("IES_GPU_KERNELS", "")
     if asked not in ("", "plain"):
         raise ValueError(f"the environment variable IES_GPU_KERNELS must be 'plain' or empty, got {asked!r}")
@@ -40,7 +40,7 @@ COMPILING = "compiling kernels (neighbours, products, tangents, scores): about t
 
 
 def compiles_first() -> bool:
-    """Whether the Numba kernels are still to be compiled: nothing of theirs is in the cache on disk."""
+    """Return whether the Numba kernels are still to be compiled: nothing of theirs is in the cache on disk."""
     kernels = load_kernels()
     if kernels is plain:
         return False

@@ -145,13 +145,13 @@ def _check_numbers(cupy: Any, number: int) -> tuple[str, str] | None:
 
 
 def pool_in_use(xp: Any) -> Any:
-    """The memory pool from which CuPy takes new arrays; None where it takes them elsewhere, for example from RMM."""
+    """Return the memory pool from which CuPy takes new arrays; None where it takes them elsewhere, such as RMM."""
     pool = getattr(xp.cuda.get_allocator(), "__self__", None)
     return pool if hasattr(pool, "free_bytes") else None
 
 
 def free_bytes(xp: Any) -> int:
-    """Bytes that new arrays may take on the current device: what is free there, and what their allocator keeps.
+    """Return the bytes that new arrays may take on the current device: those free, and those their allocator keeps.
 
     RMM's allocator, or one of your own, does not say what it keeps, but grants it: it is asked for more than is free.
     """
@@ -168,21 +168,15 @@ def free_bytes(xp: Any) -> int:
 
 
 def device_number(array: Array) -> int:
-    """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
+    """Return the device of a CuPy array or sparse matrix, whose own ``device`` raises; ``data`` knows it."""
     return int(array.data.device.id)
 
 
 def nearest_by_products(X: Array, centred: Any, squares: Any, rows: slice, k: int, xp: Any) -> tuple[Array, Array]:
-    """Distances and numbers (r, k) of the k nearest other points of some rows, rising.
+    """Return distances and numbers (r, k) of the k nearest other points of some rows, rising.
 
-    Matrix products of centred points are off by a few roundings of the largest norm. They only rule points out: what
-    they leave, k points per row and hardly more, is measured again by differences.
-
-    Parameters
-    ----------
-    X, centred : array (n, D)
-    squares : array (n,)
-        Squared lengths of the centred points.
+    Matrix products of centred points, with ``squares`` their squared lengths, are off by a few roundings of the largest
+    norm. They only rule points out: what they leave, k per row and hardly more, is measured again by differences.
     """
     own = xp.arange(rows.start, rows.stop)
     squared = squares[rows][:, None] + squares - 2 * (centred[rows] @ centred.T)
@@ -304,7 +298,7 @@ class CudaBackend(Backend):
         return distances, neighbours
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        """The smallest row number that each row can reach.
+        """Return the smallest row number that each row can reach.
 
         A row takes the smallest number of its neighbours, hands it to the row whose number it had, and jumps to where
         it points. Without handing it on, a long graph in random order would take as many rounds as it has steps across.

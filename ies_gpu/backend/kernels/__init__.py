@@ -25,7 +25,7 @@ INTERFACE = (
 
 
 def kernels_in(*modules: ModuleType) -> dict[str, Any]:
-    """The functions of the interface that some modules define, by name."""
+    """Return the functions of the interface that some modules define, by name."""
     return {name: vars(module)[name] for module in modules for name in INTERFACE if name in vars(module)}
 
 

@@ -52,7 +52,7 @@ def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows:
 
 
 def leading_eigenvectors(H: Array, d: int) -> tuple[Array, Array]:
-    """The d leading eigenvectors (r, m, d) and eigenvalues (r, d), falling, of symmetric matrices (r, m, m)."""
+    """Return the d leading eigenvectors (r, m, d) and eigenvalues (r, d), falling, of symmetric matrices (r, m, m)."""
     xp = namespace(H)
     values, vectors = stacked_eigh(H)
     U = xp.ascontiguousarray(vectors[:, :, ::-1][:, :, :d])
@@ -60,17 +60,17 @@ def leading_eigenvectors(H: Array, d: int) -> tuple[Array, Array]:
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
-    """Temporaries of one row of ``tangent_rows``: differences, weighted ones, the matrix itself."""
+    """Return the temporaries of one row of ``tangent_rows``: differences, weighted ones, the matrix itself."""
     return 8.0 * (3 * m * degree + 3 * m * m)
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
-    """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
+    """Return leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
     return leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows), d)
 
 
 def volume_ratio(frames: Array) -> Array:
-    """``det(F'F) / prod_k |f_k|^2`` of frames (..., s, d), by Gram-Schmidt.
+    """Return ``det(F'F) / prod_k |f_k|^2`` of frames (..., s, d), by Gram-Schmidt.
 
     A determinant of F'F would lose everything below 1e-16; here only the small factor itself is rounded.
     A column of zeros gives 0.
@@ -90,19 +90,19 @@ def volume_ratio(frames: Array) -> Array:
 
 
 def log_volumes(U: Array, subsets: Array) -> Array:
-    """``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0."""
+    """Return ``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0."""
     xp = namespace(U)
     ratio = volume_ratio(U[:, subsets]).astype(xp.float64)
     return 0.5 * xp.log(xp.clip(ratio, FLOOR, 1.0))
 
 
 def score_bytes(q: int, s: int, d: int) -> float:
-    """Temporaries that scoring ``q`` sets takes for one point."""
+    """Return the temporaries that scoring ``q`` sets takes for one point."""
     return 8.0 * q * (s * d + 3 * s + 4)
 
 
 def table_bytes(q: int, s: int, d: int) -> float:
-    """Temporaries of ``log_volumes`` for one point."""
+    """Return the temporaries of ``log_volumes`` for one point."""
     return score_bytes(q, s, d)
 
 
@@ -118,12 +118,12 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
 
 
 def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
-    """``A V`` for a CSR matrix A and a block V (n, k) or a vector (n,)."""
+    """Return ``A V`` for a CSR matrix A and a block V (n, k) or a vector (n,)."""
     return csr(indptr, indices, data, V.shape[0]) @ V
 
 
 def scaled_bytes(degree: float) -> float:
-    """Temporaries of ``scaled_entries`` for one row with ``degree`` entries."""
+    """Return the temporaries of ``scaled_entries`` for one row with ``degree`` entries."""
     return 24.0 * degree
 
 
@@ -134,7 +134,7 @@ def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right:
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
-    """The smallest label of each row and of those that a positive entry joins it to."""
+    """Return the smallest label of each row and of those that a positive entry joins it to."""
     xp = namespace(data)
     rows, smallest = xp.repeat(xp.arange(len(labels)), indptr[1:] - indptr[:-1]), labels.copy()
     xp.minimum.at(smallest, rows, xp.where(data > 0, labels[indices], labels[rows]))
@@ -142,7 +142,7 @@ def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -
 
 
 def _centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
-    """Points less the mean of the rows, their squared lengths, and the largest of these."""
+    """Return points less the mean of the rows, their squared lengths, and the largest of these."""
     centre = rows.mean(axis=0)
     a, b = rows - centre, columns - centre
     aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
@@ -171,7 +171,7 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
-    """The same pairs and distances from a product in float32: it only finds them, all are computed again.
+    """Find the pairs of :func:`tile_graph` by a product in float32, and measure all of them again.
 
     For GPUs that multiply in float64 at a sixty-fourth of the speed. The product, on centred points, is off by a few
     roundings of the largest norm; what it finds within that of the radius is measured by differences in float64.
@@ -198,7 +198,7 @@ def near_pairs(
     Z: Array, starts: Array, low: Array, high: Array, limit: float, reach: float, diagonal: bool, unit: float,
     storage: str,
 ) -> tuple[Array, Array, Array] | None:  # fmt: skip
-    """All pairs of ordered points no further apart than ``reach``, as CSR; None where there is no kernel for it.
+    """Return all pairs of ordered points no further apart than ``reach``, as CSR; None where there is no kernel for it.
 
     Cells begin at ``starts``; ``low`` and ``high`` are their bounding boxes, and a gap whose square is above ``limit``
     rules out all pairs of two cells. Distances are those of the points times ``unit``, stored as ``storage``.

@@ -21,7 +21,7 @@ def _csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
 
 
 def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
-    """Entries of ``diag(root) A diag(1 / root)`` in float32."""
+    """Return the entries of ``diag(root) A diag(1 / root)`` in float32."""
     xp = namespace(data)
     out = xp.empty(len(data), dtype=xp.float32)
     counts = indptr[1:] - indptr[:-1]
@@ -36,7 +36,7 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
 def merge_columns(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
 ) -> tuple[Array, Array, Array]:
-    """``A P0`` as CSR with sorted indices."""
+    """Return ``A P0`` as CSR with sorted indices."""
     xp = namespace(data)
     n, cells = len(weights), len(starts) - 1
     labels = xp.repeat(xp.arange(cells), starts[1:] - starts[:-1]).astype(xp.int32)
@@ -47,7 +47,7 @@ def merge_columns(
 def merge_rows(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
 ) -> tuple[Array, Array, Array]:
-    """``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
+    """Return ``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
     xp = namespace(data)
     restriction = _csr(starts, xp.arange(len(weights), dtype=xp.int32), weights.astype(xp.float64), len(weights))
     return _parts(restriction @ _csr(indptr, indices, data.astype(xp.float64), columns), xp)
@@ -59,7 +59,7 @@ def _parts(matrix: Array, xp: Any) -> tuple[Array, Array, Array]:
 
 
 def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
-    """Each row's mate (n,), itself where there is none: on the host, in the order of ``visits``.
+    """Return each row's mate (n,), itself where there is none: on the host, in the order of ``visits``.
 
     A row takes of its neighbours that are still free the one with the largest ``data * scale[neighbour]``; of equal
     ones that with the lowest number, so that the order within a row does not matter.
@@ -79,7 +79,7 @@ def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, vis
 def contract_pairs(
     indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """The matrix with the rows of each pair added up, and its columns, on the host: CSR in float32, and labels (n,).
+    """Return the matrix with rows and columns of each pair added up, on the host: CSR in float32, and labels (n,).
 
     Row c stands for the pair of ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
     """
@@ -111,7 +111,7 @@ def block_product(
 
 
 def restrict(starts: Array, weights: Array, R: Array) -> Array:
-    """``P0' R`` in float32."""
+    """Return ``P0' R`` in float32."""
     xp = namespace(R)
     return xp.add.reduceat(weights[:, None] * R, starts[:-1], axis=0).astype(xp.float32)
 
@@ -123,7 +123,7 @@ def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P:
 
 
 def step_lengths(square: Array, curvature: Array) -> Array:
-    """``square / curvature`` in float32, 0 where the curvature is not positive."""
+    """Return ``square / curvature`` in float32, 0 where the curvature is not positive."""
     xp = namespace(square)
     along = curvature > 0
     return xp.where(along, square / xp.where(along, curvature, 1), 0).astype(xp.float32)
@@ -147,7 +147,7 @@ def turn(R: Array, P: Array, left: Array, square: Array) -> None:
 
 
 def column_products(A: Array, B: Array = None) -> Array:
-    """Sums (k,) over the rows of ``A * B``, or of A, in float64."""
+    """Return the sums (k,) over the rows of ``A * B``, or of A, in float64."""
     return column_sums(A if B is None else A * B)
 
 

@@ -27,7 +27,7 @@ def launched(entry: str, blocks: int, arguments: tuple[Any, ...], shared_bytes: 
 
 
 def matrix_arguments(indptr: Array, indices: Array, data: Array) -> tuple[Any, ...]:
-    """How a matrix is passed; copied only if indices have 64 bits or an array lies in pieces."""
+    """Return a matrix as it is passed; copied only if indices have 64 bits or an array lies in pieces."""
     xp = namespace(data)
     wide = indptr.dtype.itemsize == 8
     return (
@@ -49,7 +49,7 @@ def product_blocks(n_rows: int, k: int) -> int:
 
 
 def sum_blocks(n_rows: int, k: int) -> int:
-    """The same where the blocks leave partial sums."""
+    """Return the blocks of threads of a product that leaves partial sums."""
     return max(1, min(MAX_SUM_BLOCKS, -(-n_rows // (THREADS // group_width(k)))))
 
 
@@ -57,7 +57,7 @@ def product(
     matrix: tuple[Array, Array, Array], V: Array, epilogue: Any = PLAIN, R: Any = NOTHING, factor: Any = NOTHING,
     out: Any = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """``A V`` with an epilogue of ``csr.cu`` in the type of V, and the partial sums of the last one."""
+    """Return ``A V`` with an epilogue of ``csr.cu`` in the type of V, and the partial sums of the last one."""
     indptr, _, data = matrix
     xp, n_rows, k = namespace(V), len(indptr) - 1, 1 if V.ndim == 1 else V.shape[1]
     out = xp.empty((n_rows, *V.shape[1:]), dtype=V.dtype) if out is None else out
@@ -71,7 +71,7 @@ def product(
 
 
 def totals(partial: Array, plus: float = 0.0) -> Array:
-    """Sums of the columns of partial sums, and a number."""
+    """Return the sums of the columns of partial sums, and a number."""
     rows, k = partial.shape
     out = namespace(partial).empty(k, dtype=np.float64)
     if k:
@@ -80,7 +80,7 @@ def totals(partial: Array, plus: float = 0.0) -> Array:
 
 
 def column_products(A: Array, B: Array = None) -> Array:
-    """Sums (k,) over the rows of ``A * B``, or of A, in float64."""
+    """Return the sums (k,) over the rows of ``A * B``, or of A, in float64."""
     xp, (n_rows, k) = namespace(A), A.shape
     if not n_rows or not k:
         return xp.zeros(k)
@@ -92,7 +92,7 @@ def column_products(A: Array, B: Array = None) -> Array:
 
 
 def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
-    """``A V`` in the type of V, whatever that of the matrix; sums of a vector in float64."""
+    """Return ``A V`` in the type of V, whatever that of the matrix; sums of a vector in float64."""
     if data.dtype.itemsize > V.dtype.itemsize:
         V = V.astype(data.dtype)
     return product((indptr, indices, data), V)[0]
@@ -109,7 +109,7 @@ def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right:
 
 
 def scaled_into(ends: Array, indices: Array, data: Array, left: Array, right: Array, out: Array) -> None:
-    """The same into another array, which may have another type."""
+    """Write ``diag(left) A diag(right)`` to an array that may have another type."""
     n_rows = len(ends) - 1
     entry = f"scaled_{text.suffix(data.dtype)}_{text.suffix(out.dtype)}"
     arguments = (*matrix_arguments(ends, indices, data), left, right, np.int64(n_rows), out)
@@ -117,14 +117,14 @@ def scaled_into(ends: Array, indices: Array, data: Array, left: Array, right: Ar
 
 
 def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
-    """Entries of ``diag(root) A diag(1 / root)`` in float32."""
+    """Return the entries of ``diag(root) A diag(1 / root)`` in float32."""
     out = namespace(data).empty(len(data), dtype=np.float32)
     scaled_into(indptr, indices, data, root, 1 / root, out)
     return out
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
-    """The smallest label of each row and of those that a positive entry joins it to."""
+    """Return the smallest label of each row and of those that a positive entry joins it to."""
     n_rows, out = len(labels), namespace(data).empty_like(labels)
     arguments = (*matrix_arguments(indptr, indices, data), labels, np.int64(n_rows), out)
     entry = f"smallest_label_{text.suffix(data.dtype)}"
@@ -151,7 +151,7 @@ def merged(
 def merge_columns(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
 ) -> tuple[Array, Array, Array]:
-    """``A P0`` as CSR with sorted indices, without a copy of A."""
+    """Return ``A P0`` as CSR with sorted indices, without a copy of A."""
     xp = namespace(data)
     labels = (xp.searchsorted(starts, xp.arange(len(weights)), side="right") - 1).astype(np.int32)
     return merged("merge_columns", (indptr, indices, data), labels, weights, len(indptr) - 1)
@@ -160,7 +160,7 @@ def merge_columns(
 def merge_rows(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
 ) -> tuple[Array, Array, Array]:
-    """``P0' A`` as CSR with sorted indices."""
+    """Return ``P0' A`` as CSR with sorted indices."""
     starts = namespace(data).ascontiguousarray(starts, dtype=np.int64)
     return merged("merge_rows", (indptr, indices, data), starts, weights, len(starts) - 1)
 
@@ -169,7 +169,7 @@ def block_product(
     indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
     root: Any = None,
 ) -> Array:  # fmt: skip
-    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column; see plain code."""
+    """Return ``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column; see plain code."""
     if root is not None:  # the eigensolver has S itself in the memory of a device
         return plain_multilevel.block_product(indptr, indices, data, V, R, scale, chosen=chosen, root=root)
     if R is None:
@@ -183,7 +183,7 @@ def block_product(
 
 
 def restrict(starts: Array, weights: Array, R: Array) -> Array:
-    """``P0' R`` in float32."""
+    """Return ``P0' R`` in float32."""
     xp, k = namespace(R), R.shape[1]
     out = xp.empty((len(starts) - 1, k), dtype=np.float32)
     arguments = (starts, weights, xp.ascontiguousarray(R), np.int64(len(out)), np.int32(k), out)

@@ -63,13 +63,13 @@ def score_launch(n_points: int, m: int, d: int, n_sets: int, itemsize: int) -> L
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
-    """What the kernel takes for one row beside the result: bases, eigenvalues and a row number, once more."""
+    """Return what the kernel takes for one row beside the result: bases, eigenvalues and a row number, once more."""
     beyond = m > MAX_COMPONENTS or d > MAX_DIM
     return plain.tangent_bytes(m, d, degree) if beyond else 8.0 * (m * d + d + 1)
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
-    """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row.
+    """Return leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row.
 
     ``indptr`` may be int32 or int64, ``weights`` float32 or float64. Copied, on the device, if they are not yet
     C-contiguous or of this dtype: ``indices`` to int32, ``rows`` to int64. Weights must not be negative.
@@ -93,7 +93,7 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
 
 
 def score_bytes(q: int, s: int, d: int) -> float:
-    """What scoring takes for one point, beside partial totals of at most 32 MB: its best set and its score, twice."""
+    """Return what scoring takes for one point: its best set and its score, twice, beside 32 MB of partial totals."""
     return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
 
 

@@ -32,7 +32,7 @@ def entry_lines() -> dict[str, dict[str, str]]:
 
 
 def macro(name: str, entry: str) -> str:
-    """The macro of an entry point: that of its file, or its own name without the types in a file that has several."""
+    """Return the macro of an entry point: that of its file, or its own name where a file has several."""
     return (entry.partition("_f")[0] if name in ("csr", "neighbours") else name).upper()
 
 
@@ -48,7 +48,7 @@ def source(name: str, *entries: str) -> str:
 
 @functools.cache
 def load_kernel(name: str, entry: str) -> Any:
-    """The kernel ``entry`` of ``name``.cu; CuPy compiles it when it is first called, for each device."""
+    """Return the kernel ``entry`` of ``name``.cu; CuPy compiles it when it is first called, for each device."""
     import cupy
 
     return cupy.RawKernel(source(name, entry), entry, options=("--std=c++17",))
