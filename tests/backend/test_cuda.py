@@ -248,7 +248,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     with monkeypatch.context() as patch:
         stored_as(patch, "tiles" if stored else "recomputed")
         expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.embedding.points.MANY", 1000)
+    monkeypatch.setattr("ies_gpu.embedding.cost.MANY", 1000)
     with nullcontext() if stored else pytest.warns(IESWarning):
         found = select_coordinates(X, device="cuda", **arguments)
     assert ("memory.slow" in {said.code for said in found.findings}) != stored
