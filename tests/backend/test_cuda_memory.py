@@ -193,8 +193,8 @@ def test_memory_errors_of_the_libraries_are_memory_errors():
     assert_agreement(found, expected, 1e-12)
 
 
-def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczos(machine, monkeypatch):
-    """The levels take several times what P does, Lanczos 60 vectors."""
+def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_another(machine, monkeypatch):
+    """The levels take several times what P does."""
 
     def refuse(*_, **__):
         raise importlib.import_module("cupy.cuda.memory").OutOfMemoryError(10**10, 10**9, 0)
@@ -203,6 +203,7 @@ def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczo
     monkeypatch.setattr(plain, "merge_columns", refuse)
     ask_for(monkeypatch, "multilevel")
     found = on_cuda("D1", 1500)
-    assert found.diagnostics["solver"]["method"] == "lanczos" and "no memory" in found.diagnostics["solver"]["fallback"]
+    solver = found.diagnostics["solver"]
+    assert solver["method"] != "multilevel" and "no memory" in solver["fallback"]
     assert machine.counts["freed"] == 1
     assert_agreement(found, expected)
