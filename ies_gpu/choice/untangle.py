@@ -180,6 +180,6 @@ def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:
         if w[k] ** 2 < 0.5:
             text = f"{name} is turned so far, to {formula(w)}, that it is a new choice"
             found.append(note("untangle.new_choice", text, f"{option('untangle', False)} keeps {name}"))
-        elif (w != 0).sum() > 1:
+        elif formula(w) != name:  # less is not worth a word
             found.append(note("untangle.turned", f"{name} is turned to {formula(w)}, which the sample leaves open"))
     return found
