@@ -144,7 +144,7 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     names = [set_label(segment.subset) for segment in selection.path[shown]]
     crowded = len(names) * len(selection.subset) > 10
     axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
-    axes.set(title="Regret (box: quartiles, whiskers: 5 to 95 %)", ylabel=r"leave-one-out regret $D(S, i)$")
+    axes.set(title="Regret (box: quartiles, whiskers: 5 to 95%)", ylabel=r"leave-one-out regret $D(S, i)$")
     axes.set_xlabel(r"set on the path, from $\zeta = \infty$ down")
     if abs(regrets).max(initial=0) <= TOLERANCE:  # with d = 1 all are 0 or rounding errors, which must not set the axis
         axes.set_ylim(-1, 1)

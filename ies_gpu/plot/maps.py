@@ -46,7 +46,7 @@ def embedding(
     """Draw the points in the chosen coordinates, or in any others.
 
     Two coordinates are drawn in 2-D, three in 3-D, and more as a grid of all pairs. One is drawn against the first of
-    the others, so points on a curve give a curve. Up to 1 % of the points that lie far out, and would shrink the rest
+    the others, so points on a curve give a curve. Up to 1% of the points that lie far out, and would shrink the rest
     of the picture, are not drawn; the picture says how many.
 
     Parameters

@@ -282,7 +282,7 @@ class Run {
   numbers() {
     const { set, zeta } = this.state, segment = this.segmentOf(set), k = this.content.ranking.sets.findIndex((each) => sameSet(each, set));
     const score = segment?.score ?? this.content.ranking.scores[k], penalty = segment?.penalty ?? this.content.ranking.penalties[k];
-    const name = this.content.percentile === null ? "regret" : `regret, ${this.content.percentile} %`;
+    const name = this.content.percentile === null ? "regret" : `regret, ${this.content.percentile}%`;
     const lines = [
       ["set", setName(set) + (sameSet(set, this.content.subset) ? " ★" : ""), set.join(","), ""],
       ["ζ", shortNumber(zeta), zeta, ""],
@@ -311,7 +311,7 @@ class Run {
       marked.set(inside, add);
     });
     this.part(".volumes-text").textContent = volumes
-      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)} % of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""} Drag across the bars to mark points.`
+      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)}% of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""} Drag across the bars to mark points.`
       : this.colours[0].why;
   }
 
@@ -415,7 +415,7 @@ class Run {
     }
     for (const { kind, number, shares } of stability?.kinds ?? []) {
       const lines = element("div");
-      barLines(lines, shares, (share) => `${Math.round(100 * share)} %`, 1);
+      barLines(lines, shares, (share) => `${Math.round(100 * share)}%`, 1);
       this.part(".stable .of-chosen").append(element("h4", {}, `Share of ${kind} that choose a set (${count(number)})`), lines);
     }
     if (stability) this.part(".stable .of-chosen").append(element("p", { class: "quiet" }, stability.verdict));

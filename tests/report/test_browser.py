@@ -221,7 +221,7 @@ def test_lamps_lead_to_what_was_found(fresh, diagnosis, strip):
     for line in fresh.find_elements("css selector", ".stable .bar-line"):  # a share of all, not of the largest
         fill = line.find_element("css selector", "i").get_attribute("style")
         assert float(fill.removeprefix("width: ").removesuffix("%;")) == pytest.approx(
-            float(line.text.split()[-2]), abs=0.51
+            float(line.text.split()[-1].removesuffix("%")), abs=0.51
         )
     lamps = fresh.find_elements("css selector", ".lamps button")
     levels = [strip[0].judgement[name].level for name in ("rank", "shape", "stable")]
