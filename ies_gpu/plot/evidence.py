@@ -239,7 +239,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     draw_findings(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
     if ax is not None:
-        ax.legend(frameon=False, markerscale=3)
+        ax.legend(markerscale=3)
         return figure
     if points is None:
         draw_collapse(figure.add_subplot(1, 2, 2), found)

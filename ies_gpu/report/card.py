@@ -25,14 +25,14 @@ LEVELS = {"sure": "good", "likely": "fair", "doubtful": "bad", None: "unchecked"
 
 def card(selection: Selection) -> str:
     """Return the set, the verdict with the answers behind it, doubts, warnings and a picture of the map as HTML."""
-    known, n = facts(selection), len(selection.points)
-    lines = [_badge(selection.verdict or "not judged", LEVELS[selection.verdict]) + _safe(reason_text(selection))]
+    known, verdict = facts(selection), selection.verdict
+    word = _badge(verdict or "not judged", LEVELS[verdict]) + _safe(reason_text(selection))
+    lines = [f"<strong>{page_text(selection.subset)}</strong> {word}"]
     lines += [_badge(name, selection.judgement[name].level) + _safe(f" {known[name][0]}") for name in ASKED]
     remarks = [f"{kind}: {text}" for kind in ("doubt", "warning") for text in known.get(kind, ())]
     lines += [f'<div style="{REMARK}">{_safe(text)}</div>' for text in remarks]
-    title = f"<strong>{page_text(selection.subset)}</strong> of {n:,} points"
     lines += [_picture(selection)] if importlib.util.find_spec("matplotlib") else []
-    return f'<div style="{BOX}">{title}{"".join(f"<div style=margin:.2em>{line}</div>" for line in lines)}</div>'
+    return f'<div style="{BOX}">{"".join(f"<div style=margin:.2em>{line}</div>" for line in lines)}</div>'
 
 
 def _safe(text: str) -> str:
@@ -51,4 +51,4 @@ def _picture(selection: Selection) -> str:
     file = io.BytesIO()
     embedding(replace(selection, **few)).savefig(file, format="png", dpi=75)
     data = base64.b64encode(file.getvalue()).decode("ascii")
-    return f'<img alt="the map" style="max-width:100%;height:190px" src="data:image/png;base64,{data}">'
+    return f'<img alt="the map" style="max-width:100%;height:240px" src="data:image/png;base64,{data}">'
