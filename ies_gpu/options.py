@@ -148,8 +148,8 @@ class Options:
     disconnected: str = row(
         AUTO, Words(AUTO, "raise", "most", "largest"), '{"auto", "raise", "most", "largest"}',
         "what to do if the graph is disconnected", """
-        What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
-        of the points, or 90 % where all others are scattered ("most"), or continue in any case ("largest"). A warning
+        What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95%
+        of the points, or 90% where all others are scattered ("most"), or continue in any case ("largest"). A warning
         names the points that are left out. "auto" is "most" while the bandwidth is being found, and "raise" with a
         given one. :func:`select_each_part` makes one map per part.
         """)  # fmt: skip

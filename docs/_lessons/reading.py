@@ -36,6 +36,9 @@ print(selection)
 #   Further reasons to doubt the choice, the gravest first.
 # **needed**
 #   Are the leading coordinates worse? If not, you may as well use them. The verdict does not depend on it.
+# **redundant**
+#   Why others were passed over: those that are functions of an earlier coordinate, and those that are about the product
+#   of two. Looked at are the coordinates up to a few after the last chosen one.
 # **zeta**
 #   The weight of the penalty on fast coordinates, and the interval in which the same set wins. A wide interval is a
 #   good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.

@@ -44,7 +44,7 @@ REGION = 0.1  # of the points: a flat, collapsed region of as many is a dependen
 ANGLE = 30.0  # degrees between tangent planes, from which on sheets cross
 ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
-MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66 % if chosen, from 93 % if dependent
+MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66% if chosen, from 93% if dependent
 NO_KNOTS = "Knots were not checked, which takes the points: diagnose(selection, X=X)"
 BLOCK = 2_000  # neighbourhoods of which the sheets are looked for at a time
 SHARE = 0.2  # of a neighbourhood that a second sheet must hold

@@ -80,7 +80,7 @@ class Stability:
 
     @property
     def confidence(self) -> float | None:
-        """A lower bound on this share that holds with probability 90 %, given the number of refits."""
+        """A lower bound on this share that holds with probability 90%, given the number of refits."""
         return self._judged({self.subset}, bound=True)
 
     @property
@@ -114,7 +114,7 @@ class Stability:
             word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "uncertain"
             parts.append(
                 f"The choice {{{chosen}}} is {word}: about {self.recurrence:.0%} of fresh samples of this size would "
-                f"choose it (at least {self.confidence:.0%}, with 90 % confidence)."
+                f"choose it (at least {self.confidence:.0%}, with 90% confidence)."
             )
             wide = self.confidence_up_to_twins
             if wide is not None and wide > self.confidence + 0.05:

@@ -16,7 +16,7 @@ from ..options import count_subsets
 from ..validation import check_flag, check_integer, check_real_array
 
 NEAR_ZERO = 0.1  # volumes below count as lost
-FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
+FEW = 10  # points, and fewer than 1% of all: a coordinate that lives on so few says nothing about the shape
 
 
 def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:

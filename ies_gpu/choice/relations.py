@@ -6,6 +6,7 @@ import numpy as np
 
 from .naming import names_text
 
+FEW = 200  # points; below, the bins hold too few to tell a function from chance
 BINS = 40  # of a coordinate by rank: a function of it hardly varies within one
 FOLLOWS = 0.9  # share of the variance between the bins, from which on a coordinate is a function of the other
 TIMES = 0.7  # squared correlation from which on it is a product: factors that a sample has mixed blur theirs
@@ -19,6 +20,8 @@ def find_relations(coordinates: np.ndarray, eigenvalues: np.ndarray) -> dict[int
     Along one factor that is a curve, all are functions of the first.
     """
     n, m = coordinates.shape
+    if n < FEW:
+        return {}
     Y = coordinates - coordinates.mean(axis=0)
     Y = Y / np.maximum(np.sqrt((Y * Y).mean(axis=0)), 1e-300)
     bins = [np.array_split(rows, BINS) for rows in Y.argsort(axis=0).T]

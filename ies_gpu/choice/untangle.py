@@ -39,11 +39,41 @@ def untangle(
     coordinates: Array, eigenvalues: Array, bases: Array, singular_values: Array, subset: Sequence[int], *,
     X: Array = None, rows: np.ndarray | None = None,
 ) -> np.ndarray | None:  # fmt: skip
-    """Return weights W (m, s) that turn the chosen coordinates but the first, if that straightens the map, or None.
+    """Turn the chosen coordinates but the first, if that straightens the map.
 
-    ``coordinates`` (n, m) are eigenvectors, ``eigenvalues`` (m,) those of the Laplace-Beltrami operator, ``bases`` and
-    ``singular_values`` the tangent spaces of all m. By the points ``X`` a turn is tested; without them all eigenvectors
-    stand in. ``rows`` says which row of X each point is. Turned coordinates ``coordinates @ W`` keep their lengths.
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n_samples, n_components)
+        Eigenvectors.
+    eigenvalues : ndarray of shape (n_components,)
+        Their eigenvalues, in the units of the singular values: those of the Laplace-Beltrami operator.
+    bases, singular_values : ndarray of shape (n_samples, n_components, d) and (n_samples, d)
+        The tangent bases of these coordinates and the singular values of their co-metric, as ``U`` and ``sigma`` of
+        :func:`ies_gpu.riemannian_metric`.
+    subset : sequence of int
+        The chosen ones, 0-based.
+    X : ndarray of shape (n_samples, n_features), optional
+        The points, by which a turn is tested; without them all eigenvectors stand in.
+    rows : ndarray of shape (n_samples,), optional
+        The row of ``X`` of each point, where the coordinates stand in another order.
+
+    Returns
+    -------
+    ndarray of shape (n_components, s) or None
+        The weights W: ``coordinates @ W`` are the turned coordinates, each as long as the one it was turned from. None
+        if no turn passes the test.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> from ies_gpu.choice.untangle import untangle
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=1000).X
+    >>> laplacian = ies_gpu.laplacian_of_points(strip, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=12)
+    >>> metric = ies_gpu.riemannian_metric(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> values = laplacian.scale * embedding.eigenvalues
+    >>> untangle(embedding.coordinates, values, metric.U, metric.sigma, (0, 6), X=strip).shape
+    (12, 2)
     """
     Y = check_real_array("coordinates", coordinates, 2)
     backend, (n, m) = backend_of(Y), Y.shape
@@ -178,6 +208,6 @@ def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:
         if w[k] ** 2 < 0.5:
             text = f"{name} is turned so far, to {formula(w)}, that it is a new choice"
             found.append(note("untangle.new_choice", text, f"{option('untangle', False)} keeps {name}"))
-        elif (w != 0).sum() > 1:
+        elif formula(w) != name:  # less is not worth a word
             found.append(note("untangle.turned", f"{name} is turned to {formula(w)}, which the sample leaves open"))
     return found

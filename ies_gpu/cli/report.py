@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     about = "the points of the run; adds a view of the input, and the graph to --diagnose"
     option("--points", metavar="POINTS", help=about)
     add_color(option, "--points")
+    option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
     option("--title", metavar="TEXT", help="the heading of the page (the name of the file)")
@@ -31,7 +32,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     output = args.output or os.path.splitext(args.run_file)[0] + ".html"
     check_file(args.parser, "-o", output, ".html")
-    inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color}
+    inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color, "--compare": args.compare}
     for option, path in inputs.items():  # one table may be the points and their colours
         check_different(args.parser, {option: path, "-o": output})
     given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
@@ -42,6 +43,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.storage import load_as
 
     selection = load_as(Selection, args.run_file)
+    other = None if args.compare is None else load_as(Selection, args.compare)
+    names = (file_name(args.run_file), file_name(args.compare or ""))
     points = None if args.points is None else points_of_run(args, selection)
     colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
     write_report(
@@ -49,7 +52,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         output,
         points=points,
         colors=colors,
-        title=args.title or file_name(args.run_file),
+        compare=other,
+        title=args.title or (" and ".join(names) if other else names[0]),
+        names=names,
         **judged(args, selection, points, console),
     )
     console.close()

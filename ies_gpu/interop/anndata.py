@@ -248,7 +248,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:
     """Return what an ``.h5ad`` file can keep of a result: numbers, words and arrays of them, but no None."""
-    used = selection.diagnostics["parameters"].items()
+    known, (low, high) = selection.diagnostics, selection.zeta_interval
     answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
     return {
         "names": np.array(selection.names, dtype=object),
@@ -260,7 +260,11 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
         },
         **({} if selection.rotation is None else {"rotation": np.asarray(to_host(selection.rotation))}),
         "zeta": float(selection.zeta),
+        "zeta_interval": np.array([low, np.inf if high is None else high]),
         "eigenvalues": np.asarray(selection.eigenvalues),
+        "mean_degree": float(known["mean_degree"]),
+        "device": known["device"],
         "warnings": np.array([f"{finding.code}: {finding}" for finding in selection.findings], dtype=object),
-        "params": {"use": use} | {name: value for name, value in used if isinstance(value, str | bool | int | float)},
+        "params": {"use": use}
+        | {name: value for name, value in known["parameters"].items() if isinstance(value, str | bool | int | float)},
     }

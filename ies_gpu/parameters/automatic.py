@@ -181,7 +181,7 @@ def scanned(run: Run, Z: Array, centre: float, distances: Distances, d: int, way
 
 @step("dimension")
 def look(Z: Array, options: Options) -> tuple[Distances, float, DimensionEstimate | None]:
-    """Distances from sampled points, the bandwidth with 6 % neighbours, and where wanted the dimension seen there."""
+    """Distances from sampled points, the bandwidth with 6% neighbours, and where wanted the dimension seen there."""
     distances = sampled_distances(Z, random_state=options.random_state)
     centre = degree_bandwidth(distances)
     wanted = is_auto(options.intrinsic_dim)
@@ -229,7 +229,7 @@ def units_of(Z: Array, d: int, run: Run) -> list[Finding]:
 def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
-    Candidates are the scanned bandwidths that lose hardly more than the best (3 %, or .01 of a direction), the smallest
+    Candidates are the scanned bandwidths that lose hardly more than the best (3%, or .01 of a direction), the smallest
     first, since more points cost more. Before them comes the smallest times
     ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance, and one half way, since
     noise in many dimensions keeps points apart however many there are. Local bandwidths need no carrying. The first is

@@ -44,9 +44,9 @@ def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0
 
 
 def degree_bandwidth(distances: Distances) -> float:
-    """The smallest eps at which a sampled point has on average 6 % of all points within 3 eps, itself counted.
+    """The smallest eps at which a sampled point has on average 6% of all points within 3 eps, itself counted.
 
-    At least 20 neighbours (below 334 points 6 % would be fewer) or a third of the points (below 60), and one beside
+    At least 20 neighbours (below 334 points 6% would be fewer) or a third of the points (below 60), and one beside
     the point itself.
     """
     q, n = distances.table.shape

@@ -81,7 +81,7 @@ def estimate_dimension(
     X : array-like of shape (n_samples, n_features)
         The points, one row per point.
     bandwidth : float or "auto", default="auto"
-        The scale. "auto" puts 6 % of all points within 3 bandwidths of a point.
+        The scale. "auto" puts 6% of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
         Use at most this many points, drawn at random.
     random_state : int, RandomState, Generator or None, default=0
@@ -155,7 +155,7 @@ def distinct(X: Array) -> Array:
 
 
 def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None) -> DimensionEstimate:
-    """Count the local principal directions at one scale, by default the one with 6 % neighbours.
+    """Count the local principal directions at one scale, by default the one with 6% neighbours.
 
     Many copies are left out: a neighbourhood of them holds fewer directions than points.
     """

@@ -20,7 +20,7 @@ from ..run.run import Run
 from .bandwidth import Distances, mean_degree
 from .trial import Estimated, Trial, some_rows, thin_trial, trial
 
-FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
+FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6% neighbours
 STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see

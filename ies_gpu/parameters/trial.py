@@ -104,7 +104,7 @@ class Trial:
         return self.folded[subset]
 
     def fvu(self, s: int) -> float:
-        """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
+        """What the chosen set of size s leaves unexplained of X, details finer than 1% left out."""
         if s not in self.unexplained:
             self.unexplained[s] = self._left(s, self._own_order(), BLUR)
         return self.unexplained[s]

@@ -17,6 +17,7 @@ from ..validation import LARGEST
 from .figure import COLORS, on_host, tint
 
 GREY = "0.75"
+ENDS = 0.02  # of a turn that angles may leave free at both ends
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,15 @@ class Colouring:
     def missing(self) -> int:
         """How many points have no value."""
         return 0 if self.values is None else int(np.isnan(self.values).sum())
+
+    @property
+    def is_angle(self) -> bool:
+        """Whether the numbers fill one turn, in radians or degrees, from 0 or from minus half of it."""
+        if self.values is None or self.classes is not None:
+            return False
+        low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
+        turns = ((start * whole, whole) for whole in (2 * np.pi, 360.0) for start in (0.0, -0.5))
+        return any(max(abs(low - start), abs(high - start - whole)) < ENDS * whole for start, whole in turns)
 
     def tint(self, code: int) -> str:
         """Return the colour of a class; what is joined is grey."""

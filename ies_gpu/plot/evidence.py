@@ -19,6 +19,7 @@ from .figure import (
     COLORS,
     add_axes,
     axis_labels,
+    check_axes,
     check_kind,
     ink,
     label_axes,
@@ -45,7 +46,7 @@ COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
 @styled()
-def path(selection: Selection) -> Figure:
+def path(selection: Selection, *, ax: Any = None) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
@@ -55,6 +56,8 @@ def path(selection: Selection) -> Figure:
     ----------
     selection : Selection
         The result of :func:`ies_gpu.select_coordinates`.
+    ax : pair of matplotlib.axes.Axes, optional
+        Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes.
 
     Returns
     -------
@@ -69,10 +72,17 @@ def path(selection: Selection) -> Figure:
     >>> figure = plot.path(selection)
     """
     sets = shown_sets(check_selection(selection), MAX_BOXES)
-    figure = new_figure(10.5, 4.6)
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    pair = () if ax is None else check_members("ax", ax, "two axes")
+    if ax is not None and len(pair) != 2:
+        raise ValueError(f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
+    for axes in pair:
+        check_axes(axes, 2)
+    figure = pair[0].figure if pair else new_figure(10.5, 4.6)
+    left, right = pair or figure.subplots(1, 2, width_ratios=(1.25, 1))
     draw_path(left, selection, sets)
     draw_regrets(right, selection, sets)
+    if pair:
+        return figure
     count, total = len(selection.path[sets]), len(selection.path)
     more = f" ({count} of {total} sets)" if count < total else ""
     figure.suptitle(f"Regularization path: {set_label(selection.subset)} is chosen{more}", fontsize=12)
@@ -134,7 +144,7 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     names = [set_label(segment.subset) for segment in selection.path[shown]]
     crowded = len(names) * len(selection.subset) > 10
     axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
-    axes.set(title="Regret (box: quartiles, whiskers: 5 to 95 %)", ylabel=r"leave-one-out regret $D(S, i)$")
+    axes.set(title="Regret (box: quartiles, whiskers: 5 to 95%)", ylabel=r"leave-one-out regret $D(S, i)$")
     axes.set_xlabel(r"set on the path, from $\zeta = \infty$ down")
     if abs(regrets).max(initial=0) <= TOLERANCE:  # with d = 1 all are 0 or rounding errors, which must not set the axis
         axes.set_ylim(-1, 1)
@@ -143,7 +153,7 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
 
 
 @styled()
-def volumes(selection: Selection, subsets: Sequence[Any] | None = None) -> Figure:
+def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: Any = None) -> Figure:
     """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
 
     Near 0 the map has lost a dimension there; 1 is best. Other sets than the chosen one need the tangent bases.
@@ -154,6 +164,8 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None) -> Figur
         The result of :func:`ies_gpu.select_coordinates`.
     subsets : sequence of sets, or one set, optional
         0-based numbers or names. By default the chosen set.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into.
 
     Returns
     -------
@@ -173,8 +185,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None) -> Figur
     if subsets and all(isinstance(member, numbers.Integral | str) for member in subsets):
         subsets = [subsets]  # one set alone
     sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
-    figure = new_figure(7, 4.2)
-    axes: Any = figure.subplots()
+    axes = one_panel(ax, 7, 4.2)
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
@@ -188,11 +199,11 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None) -> Figur
     axes.set_ylabel("share of points (%)")
     axes.legend(frameon=False, loc="upper right")
     axes.set_title("Volume of the tangent space in the embedding", fontsize=12)
-    return figure
+    return axes.figure
 
 
 @styled()
-def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
+def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
     Parameters
@@ -202,6 +213,8 @@ def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
     points : array of shape (n, D), optional
         The data, or its true parameters, for a second panel, which shows the first 3 columns. Without it the second
         panel shows the collapse.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw the map into, without a second panel; with ``projection="3d"`` for three coordinates.
 
     Returns
     -------
@@ -219,10 +232,15 @@ def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
-    figure = new_figure(11, 4.8)
-    left = add_axes(figure, (1, 2, 1), Y.shape[1])
+    if ax is not None:
+        check_axes(ax, Y.shape[1])
+    figure = new_figure(11, 4.8) if ax is None else ax.figure
+    left = add_axes(figure, (1, 2, 1), Y.shape[1]) if ax is None else ax
     draw_findings(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
+    if ax is not None:
+        ax.legend(markerscale=3)
+        return figure
     if points is None:
         draw_collapse(figure.add_subplot(1, 2, 2), found)
     else:
@@ -269,13 +287,15 @@ def draw_collapse(axes: Any, found: Diagnosis) -> None:
 
 
 @styled()
-def stability(found: Stability) -> Figure:
+def stability(found: Stability, *, ax: Any = None) -> Figure:
     """Draw how often resamples and subsamples choose each set.
 
     Parameters
     ----------
     found : Stability
         The result of :func:`ies_gpu.selection_stability`.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into.
 
     Returns
     -------
@@ -294,20 +314,27 @@ def stability(found: Stability) -> Figure:
     made = {name: shares for name, (shares, count) in kinds.items() if count}
     highest = {s: max(shares.get(s, 0.0) for shares in made.values()) for shares in made.values() for s in shares}
     sets = sorted({found.subset, *highest}, key=lambda s: (s != found.subset, -highest.get(s, 0.0)))[:SETS]
-    figure = new_figure(7, 1.4 + 0.45 * max(len(sets), 3))
-    axes: Any = figure.subplots()
+    axes = one_panel(ax, 7, 1.4 + 0.45 * max(len(sets), 3))
     places = np.arange(len(sets))
     for number, (name, shares) in enumerate(made.items()):
         widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
         look = {"color": TINTS[number], "label": f"{name} ({kinds[name][1]:,})"}
-        axes.bar_label(axes.barh(places + shift, widths, 0.34, **look), fmt="%.0f %%", padding=2)
+        axes.bar_label(axes.barh(places + shift, widths, 0.34, **look), fmt="%.0f%%", padding=2)
     names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
     axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
     axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # thin bars, and room for the legend
     axes.set(xlim=(0, 112), xticks=range(0, 101, 25), xlabel="share that chooses the set (%)")
     axes.set_title("Would another sample choose the same set?", fontsize=12)
     axes.legend(frameon=False, loc="lower right")
-    return figure
+    return axes.figure
+
+
+def one_panel(ax: Any, width: float, height: float) -> Any:
+    """Return the user's axes, or those of a new figure."""
+    if ax is None:
+        return new_figure(width, height).subplots()
+    check_axes(ax, 2)
+    return ax
 
 
 def logarithmic(axes: Any, values: Any) -> None:

@@ -32,6 +32,10 @@ COLORS = (
     "#B45AFF", "#E1004B", "#5A3C00", "#1E2D96", "#A6D854",
 )  # fmt: skip
 ON_DARK = {"#000000": "#BFFFDF", "#5A3C00": "#FFFF00", "#1E2D96": "#00FF9F"}  # those that cannot be seen there
+# for angles: ends where it begins, and is as light everywhere, so that it is seen on paper and on a dark page
+CYCLIC = (
+    "#A8780D", "#D6494A", "#DD32A0", "#B53FDE", "#7069EE", "#338CC2", "#28999A", "#1CA05A", "#6E980D", "#A8780D",
+)  # fmt: skip
 
 
 @contextmanager
@@ -141,12 +145,30 @@ def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
     return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
 
 
+def check_axes(ax: Any, dimensions: int) -> None:
+    """Raise unless ``ax`` are axes of Matplotlib for two or three dimensions."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be axes of Matplotlib, such as figure.subplots() makes, got {brief(ax)}")
+    if (dimensions == 3) != (ax.name == "3d"):
+        way = 'make it with projection="3d"' if dimensions == 3 else 'make it without projection="3d"'
+        raise ValueError(f"ax does not fit {dimensions} coordinates: {way}")
+
+
 def mark_size(n: int) -> float:
     """Return the area of a mark where n are drawn; there may be none."""
     return float(np.clip(2e4 / max(n, 1), 0.5, 12))
 
 
-def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: str | None = None, **options: Any) -> Any:
+def colour_map(cyclic: bool) -> Any:
+    """Return the colour map of numbers, or the one of angles."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("cyclic", CYCLIC) if cyclic else "viridis"
+
+
+def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: Any = None, **options: Any) -> Any:
     """Draw points (n, 2) or (n, 3), in one colour or coloured by values."""
     coloured = {"c": COLORS[0]} if colors is None else {"c": colors, "cmap": cmap}
     # rasterised: 10,000 marks as vectors make a PDF that no viewer likes

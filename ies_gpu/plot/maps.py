@@ -15,6 +15,8 @@ from .colours import GREY, Colouring, colourings, colourings_of
 from .figure import (
     as_written,
     axis_labels,
+    check_axes,
+    colour_map,
     heading,
     label_axes,
     mark_size,
@@ -44,7 +46,7 @@ def embedding(
     """Draw the points in the chosen coordinates, or in any others.
 
     Two coordinates are drawn in 2-D, three in 3-D, and more as a grid of all pairs. One is drawn against the first of
-    the others, so points on a curve give a curve. Up to 1 % of the points that lie far out, and would shrink the rest
+    the others, so points on a curve give a curve. Up to 1% of the points that lie far out, and would shrink the rest
     of the picture, are not drawn; the picture says how many.
 
     Parameters
@@ -61,7 +63,8 @@ def embedding(
     title : str, optional
         By default it names the coordinates.
     cmap : str, optional
-        Matplotlib's name of the colour map for numbers, by default "viridis"; for angles "twilight".
+        Matplotlib's name of the colour map for numbers, by default "viridis", and a cyclic one for angles that
+        fill a turn.
     ax : matplotlib.axes.Axes, optional
         Axes to draw into, for one way to colour the points and up to three coordinates. Three need axes with
         ``projection="3d"``.
@@ -168,17 +171,6 @@ def _drawn(
     return ax.figure
 
 
-def check_axes(ax: Any, dimensions: int) -> None:
-    """Raise unless ``ax`` are axes of Matplotlib for two or three dimensions."""
-    from matplotlib.axes import Axes
-
-    if not isinstance(ax, Axes):
-        raise TypeError(f"ax must be axes of Matplotlib, such as figure.subplots() makes, got {brief(ax)}")
-    if (dimensions == 3) != (ax.name == "3d"):
-        way = 'make it with projection="3d"' if dimensions == 3 else 'make it without projection="3d"'
-        raise ValueError(f"ax does not fit {dimensions} coordinates: {way}")
-
-
 def check_cmap(name: Any) -> Any:
     """Return the colour map of a name."""
     from matplotlib import colormaps
@@ -215,7 +207,7 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None,
     if not known.all():
         scatter(axes, Y[~known], c=GREY, **options)
     if values is not None and colouring.classes is None and known.any():
-        return scatter(axes, Y[known], values[known], cmap or "viridis", **options)
+        return scatter(axes, Y[known], values[known], cmap or colour_map(colouring.is_angle), **options)
     if known.any():  # one call, in the order of the rows: a class must not cover those before it
         tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
         scatter(axes, Y[known], **tints | options)

@@ -91,7 +91,7 @@ function drawStrip(holder, run, state, at, pick) {
   svg.append(svgElement("path", { class: "now", d: `M${now} 2v34` }));
 }
 
-// Quartiles, 5 to 95 %, and the deciding percentile of the regret of each set on the path.
+// Quartiles, 5 to 95%, and the deciding percentile of the regret of each set on the path.
 function drawBoxes(holder, run, state, pick) {
   const line = 21, height = run.path.length * line + 22, { svg, width } = chart(holder, height);
   const names = run.path.map((segment) => setName(segment.subset));

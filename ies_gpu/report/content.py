@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
 from ..findings import Answer
 from ..plot.colours import Colouring
-from ..plot.figure import on_host, styled
+from ..plot.figure import CYCLIC, on_host, styled
 from ..plot.maps import check_cmap, near
 from ..results.selection import Selection, with_turned
 from ..results.text import ASKED, ON_PAGE, facts, reason_text
@@ -40,20 +40,24 @@ WORDS = ("sure", "likely", "doubtful")
 
 def content_of(
     selection: Selection,
+    name: str,
+    rows: np.ndarray,
     points: np.ndarray | None,
     colours: list[Colouring],
     stability: Stability | None,
     diagnosis: Diagnosis | None,
-    cmap: str | None,
+    cmap: Any,
+    note: str = "",
 ) -> dict[str, Any]:
     """Return all that the page knows of a result, as values for JSON."""
     Y, numbers = with_turned(selection)[0], on_host(selection.points)
     n, m = Y.shape
-    rows = shown_rows(selection, 4 + len(colours) + (0 if points is None else min(COLUMNS, points.shape[1])))
     known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
     verdict, why, answers = answers_of(selection, stability, diagnosis)
     left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
     return {
+        "name": name,
+        "note": note,
         "subset": selection.subset,
         "verdict": verdict,
         "why": in_symbols(why),
@@ -71,7 +75,7 @@ def content_of(
         "path": _path(selection, rows),
         "ranking": _ranking(selection),
         "volumes": _volumes(selection, rows),
-        "columns": [_column(colouring.of(rows), None if cmap is None else ramp_of(cmap)) for colouring in colours],
+        "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
         "input": None if points is None else _input(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
@@ -103,11 +107,11 @@ def answers_of(
     return verdict, why, answers | later
 
 
-def shown_rows(selection: Selection, columns: int) -> np.ndarray:
+def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
     """Return the rows of points to draw: all, or as many as fit, spread evenly over the map."""
     n, m = selection.coordinates.shape
     each = 4 + 2 * (m + len(selection.path) * 2 + BEST + columns)
-    most = min(MOST, int(0.75 * BYTES / each))
+    most = min(MOST, int(0.75 * BYTES / each)) // runs
     if n <= most:
         return np.arange(n)
     # cells of this order hold equally many points: equal steps along it take as many from each
@@ -157,12 +161,15 @@ def _column(colouring: Colouring, ramp: Sequence[str] | None) -> dict[str, Any]:
     return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": packed(values, 0.0, last)}
 
 
-def ramp_of(cmap: str) -> list[str]:
-    """Return some colours of one of Matplotlib's maps."""
+def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
+    """Return the colours for a column of numbers; None for those that the page has."""
+    name = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
+    if name is None:
+        return CYCLIC if colouring.is_angle else None
     with styled():
         from matplotlib.colors import to_hex
 
-        return [to_hex(tint) for tint in check_cmap(cmap)(np.linspace(0, 1, STOPS))]
+        return [to_hex(tint) for tint in check_cmap(name)(np.linspace(0, 1, STOPS))]
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:

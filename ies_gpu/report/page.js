@@ -1,5 +1,5 @@
 "use strict";
-// The page: a slider, a table, two clouds of points, and what is marked in all of them.
+// The page: one view per run, a slider, a table, two clouds of points, and what is marked in all of them.
 
 function bytes(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -21,7 +21,7 @@ class Column {
 
 const valueOf = (column, i) => column.values[i] === MISSING ? null : column.low + (column.values[i] / STEPS) * (column.high - column.low);
 
-// Rows of the input that are marked, in all views.
+// Rows of the input that are marked, in all views of all runs.
 const marked = {
   rows: new Set(),
   listeners: [],
@@ -37,12 +37,15 @@ const HOW = { rank: "", shape: "To check it, pass diagnosis=diagnose(selection, 
 const levelName = (level) => level === "unchecked" ? "not checked" : level;
 
 class Run {
-  constructor(content) {
+  constructor(content, holder, several, link) {
     this.content = content;
+    this.link = link; // tells other runs of a zeta
     this.part = (name) => this.root.querySelector(name);
     this.root = document.getElementById("run").content.firstElementChild.cloneNode(true);
-    document.querySelector("main").append(this.root);
+    holder.append(this.root);
     this.firstSet = content.subset.map((_, k) => k);
+    this.part(".run-name").textContent = content.name;
+    this.part(".run-name").hidden = !several;
     this.rows = new Uint32Array(bytes(content.rows).buffer);
     this.place = new Map(Array.from(this.rows, (row, i) => [row, i]));
     this.coordinates = content.coordinates.map((column, k) => new Column(column, phi(k)));
@@ -78,9 +81,10 @@ class Run {
     return this.content.path.find((segment) => sameSet(segment.subset, set));
   }
 
-  walk(zeta) {
+  walk(zeta, linked = false) {
     this.state = { set: this.segmentAt(zeta).subset, zeta };
     this.show();
+    if (!linked) this.link(this, zeta * this.content.eigenvalues[0]);
   }
 
   // a place inside a segment: its middle on the slider, and zeta* for the chosen set
@@ -190,8 +194,10 @@ class Run {
     for (const [panel, view] of [[".map", this.map], [".first", this.first]]) this.tools(this.part(`${panel} .tools`), view);
     this.choices();
     const slider = this.part("input.zeta");
+    slider.id = `zeta-${document.querySelectorAll("input.zeta").length}`;
+    slider.previousElementSibling.setAttribute("for", slider.id);
     slider.addEventListener("input", () => this.walk(this.zetaAt(slider.value / 1000)));
-    const steps = [["◀ set", "the set on the path for a smaller zeta", () => this.step(1)], ["ζ*", "back to the chosen set", () => this.walk(this.content.zeta)], ["set ▶", "the set on the path for a larger zeta", () => this.step(-1)]];
+    const steps = [["◀ set", "the set on the path for a smaller zeta", () => this.step(1)], ["ζ*", "back to the chosen set", () => this.walk(this.content.zeta, true)], ["set ▶", "the set on the path for a larger zeta", () => this.step(-1)]];
     this.part(".path .steps").append(...steps.map(([text, title, act]) => button(text, act, { title })));
     this.table();
     this.answer();
@@ -276,7 +282,7 @@ class Run {
   numbers() {
     const { set, zeta } = this.state, segment = this.segmentOf(set), k = this.content.ranking.sets.findIndex((each) => sameSet(each, set));
     const score = segment?.score ?? this.content.ranking.scores[k], penalty = segment?.penalty ?? this.content.ranking.penalties[k];
-    const name = this.content.percentile === null ? "regret" : `regret, ${this.content.percentile} %`;
+    const name = this.content.percentile === null ? "regret" : `regret, ${this.content.percentile}%`;
     const lines = [
       ["set", setName(set) + (sameSet(set, this.content.subset) ? " ★" : ""), set.join(","), ""],
       ["ζ", shortNumber(zeta), zeta, ""],
@@ -305,7 +311,7 @@ class Run {
       marked.set(inside, add);
     });
     this.part(".volumes-text").textContent = volumes
-      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)} % of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""} Drag across the bars to mark points.`
+      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)}% of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""} Drag across the bars to mark points.`
       : this.colours[0].why;
   }
 
@@ -377,7 +383,7 @@ class Run {
   // --- words
 
   answer() {
-    const { subset, verdict, why, answers, remarks, n, m, zeta, thinned } = this.content;
+    const { subset, verdict, why, answers, remarks, n, m, zeta, thinned, note } = this.content;
     this.part(".chosen-set").textContent = setName(subset);
     this.part(".word").textContent = verdict ?? "not judged";
     this.part(".word").dataset.level = LEVEL[verdict] ?? "unchecked";
@@ -389,12 +395,12 @@ class Run {
       this.part(".lamps").append(lamp);
     }
     for (const [kind, text] of remarks) this.part(".remarks").append(element("p", { class: kind }, `${kind[0].toUpperCase()}${kind.slice(1)}: ${text}`));
-    this.part(".about").textContent = [`Chosen from ${m} eigenvectors of ${count(n)} points, ζ = ${shortNumber(zeta)}.`, thinned].filter(Boolean).join(" ");
+    this.part(".about").textContent = [`Chosen from ${m} eigenvectors of ${count(n)} points, ζ = ${shortNumber(zeta)}.`, thinned, note].filter(Boolean).join(" ");
   }
 
   lead(name) {
     if (name === "shape" && this.content.diagnosis) this.showFindings();
-    else this.walk(this.content.zeta);
+    else this.walk(this.content.zeta, true);
     this.part(`.${name}`).scrollIntoView({ block: "center", behavior: "smooth" });
     this.part(`.${name}`).classList.add("pointed");
     setTimeout(() => this.part(`.${name}`).classList.remove("pointed"), 1600);
@@ -409,7 +415,7 @@ class Run {
     }
     for (const { kind, number, shares } of stability?.kinds ?? []) {
       const lines = element("div");
-      barLines(lines, shares, (share) => `${Math.round(100 * share)} %`, 1);
+      barLines(lines, shares, (share) => `${Math.round(100 * share)}%`, 1);
       this.part(".stable .of-chosen").append(element("h4", {}, `Share of ${kind} that choose a set (${count(number)})`), lines);
     }
     if (stability) this.part(".stable .of-chosen").append(element("p", { class: "quiet" }, stability.verdict));
@@ -457,14 +463,13 @@ function choice(text, groups, act) {
   return label;
 }
 
-function themes(run) {
+function themes(runs) {
   const root = document.documentElement, toggle = document.getElementById("theme"), dark = matchMedia("(prefers-color-scheme: dark)");
   const use = (name) => {
     root.dataset.theme = name;
     toggle.textContent = name === "dark" ? "Light" : "Dark";
     toggle.title = `switch to ${toggle.textContent.toLowerCase()} colours`;
-    run.paint();
-    run.mark();
+    for (const run of runs) { run.paint(); run.mark(); }
   };
   const now = () => root.dataset.theme;
   toggle.addEventListener("click", () => use(now() === "dark" ? "light" : "dark"));
@@ -473,10 +478,23 @@ function themes(run) {
   addEventListener("beforeprint", () => {
     before = now();
     use("light");
-    for (const view of [run.map, run.first]) view.render();
+    for (const run of runs) for (const view of [run.map, run.first]) view.render();
   });
   addEventListener("afterprint", () => use(before));
   use(dark.matches ? "dark" : "light");
+}
+
+function differences(content) {
+  const holder = document.getElementById("differ"), head = element("tr");
+  holder.hidden = content.runs.length < 2;
+  head.append(...["", ...content.runs.map((run) => run.name)].map((text) => element("th", { scope: "col" }, text)));
+  holder.querySelector("thead").append(head);
+  if (!content.differ.length) holder.append(element("p", {}, "Nothing that is told here."));
+  for (const [label, ...texts] of content.differ) {
+    const line = element("tr");
+    line.append(element("th", { scope: "row" }, label), ...texts.map((text) => element("td", {}, text)));
+    holder.querySelector("tbody").append(line);
+  }
 }
 
 function bar() {
@@ -497,15 +515,18 @@ function bar() {
 }
 
 function start() {
-  const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "dark" : "light"; // before anything is drawn
-  const content = JSON.parse(document.getElementById("content").textContent);
+  const content = JSON.parse(document.getElementById("content").textContent), runs = [];
+  themes(runs); // before anything is drawn
   document.getElementById("title").textContent = content.title;
   document.getElementById("made").textContent = `Made by ies-gpu ${content.version}. Everything is in this file; it loads nothing from the network. Points are drawn by three.js (MIT licence).`;
-  const run = new Run(content.run);
-  themes(run);
+  const holder = document.getElementById("runs"), several = content.runs.length > 1;
+  holder.classList.toggle("two", several);
+  differences(content);
+  // zeta times the first eigenvalue has no unit: there the sliders of two runs meet
+  const link = (from, free) => { for (const run of runs) if (run !== from) run.walk(free / run.content.eigenvalues[0], true); };
+  for (const run of content.runs) runs.push(new Run(run, holder, several, link));
   bar();
-  window.report = { run, marked }; // for the console
+  window.report = { runs, marked }; // for the console
 }
 
 start();

@@ -13,15 +13,15 @@ import numpy as np
 from .. import __version__
 from ..analysis.diagnose import Diagnosis, diagnose
 from ..analysis.stability import Stability
-from ..choice.naming import names_text
+from ..choice.naming import in_symbols, names_text, page_text
 from ..files.writing import check_output, whole_or_nothing
-from ..plot.colours import colourings_of
+from ..plot.colours import Colouring, colourings_of
 from ..plot.figure import check_kind, heading, on_host, unit_mean_square
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection, with_turned
-from ..results.text import plain
+from ..results.text import ON_PAGE, PRINTED, facts, plain, short
 from ..validation import check_real_array
-from .content import CLASSES, content_of
+from .content import CLASSES, COLUMNS, content_of, shown_rows
 
 DIAGNOSED = 30_000  # points at most that are diagnosed to mark what the run found
 SCRIPTS = ("three.min.js", "scatter.js", "charts.js", "page.js")
@@ -50,27 +50,72 @@ class Page:
 
 
 def report_page(
-    selection: Selection, *, points: Any = None, colors: Any = None, cmap: str | None = None,
-    stability: Stability | None = None, diagnosis: Diagnosis | None = None, title: str | None = None,
+    selection: Selection, *, points: Any = None, colors: Any = None, cmap: Any = None,
+    compare: Selection | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
+    title: str | None = None, names: tuple[str, str] = ("first run", "second run"),
 ) -> str:  # fmt: skip
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
-    check_selection(selection)
+    selections = [check_selection(each) for each in (selection, *([] if compare is None else [compare]))]
     title = heading(title, "Independent coordinates")
     _check_same(selection, stability, diagnosis)
     X = None if points is None else on_host(check_real_array("points", points, 2))
     if X is not None:
         used_points(selection, X, "points")
-    if diagnosis is None and can_be_marked(selection):
-        diagnosis = diagnose(selection)
-    colours = [each for each in colourings_of(colors, selection, CLASSES) if each.values is not None]
-    run = content_of(selection, X, colours, stability, diagnosis, cmap)
-    return filled(title, as_script({"title": title, "version": __version__, "run": run}))
+    colours = columns_of(colors, selection)
+    width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
+    rows = shown_rows(selection, width, several)
+    found = stability, diagnosis or marks_of(selection)
+    runs = [content_of(selection, names[0], rows, X, colours, *found, cmap)]
+    if compare is not None:
+        same = np.array_equal(on_host(compare.points), on_host(selection.points))
+        rows = rows if same else shown_rows(compare, width, several)
+        digests = {each.diagnostics.get("points_digest") for each in selections} - {None}
+        X, colours, note = shared(compare, X, colors, same and len(digests) > 1)
+        runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), cmap, note))
+    differ = differences(*selections) if several > 1 else []
+    return filled(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
 
 
-def can_be_marked(selection: Selection) -> bool:
-    """Return whether the run found its map out of shape, and looking where takes little time."""
+def columns_of(colors: Any, selection: Selection) -> list[Colouring]:
+    """Return the user's columns, at the points that were used."""
+    return [each for each in colourings_of(colors, selection, CLASSES) if each.values is not None]
+
+
+def marks_of(selection: Selection) -> Diagnosis | None:
+    """Return what to mark where the run found its map out of shape, and looking takes little time."""
     doubted = selection.judgement["shape"].level in ("fair", "bad")
-    return doubted and selection.bases is not None and len(selection.points) <= DIAGNOSED
+    quick = selection.bases is not None and len(selection.points) <= DIAGNOSED
+    return diagnose(selection) if doubted and quick else None
+
+
+def shared(
+    other: Selection, X: np.ndarray | None, colors: Any, differ: bool
+) -> tuple[np.ndarray | None, list[Colouring], str]:
+    """Return input and colours of the first run if they hold for the other too, otherwise a word on it."""
+    try:
+        if X is not None:
+            used_points(other, X, "points")
+        elif differ:
+            raise ValueError("its points are others")
+        return X, columns_of(colors, other), ""
+    except ValueError:
+        given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
+        return None, [], given and f"This run has other points, so it is shown without the first run's {given}."
+
+
+def differences(first: Selection, second: Selection) -> list[tuple[str, str, str]]:
+    """Return label and both texts of all in which two results differ, the answer first."""
+    each = []
+    for selection in (first, second):
+        known = {"set": [page_text(selection.subset)], **facts(selection)}
+        known["eigenvectors"] = [str(selection.coordinates.shape[1])]
+        settings = {name: [short(value)] for name, value in selection.diagnostics.get("parameters", {}).items()}
+        each.append({label: in_symbols("; ".join(texts)) for label, texts in (known | settings).items()})
+    left = {"settings", "features", *PRINTED, *ON_PAGE}
+    rest = [label for label in {**each[0], **each[1]} if label not in left]
+    order = dict.fromkeys(["set", *PRINTED, "points", *rest])
+    both = [(label, *(one.get(label, "none") for one in each)) for label in order]
+    return [(label, a, b) for label, a, b in both if a != b]
 
 
 def filled(title: str, content: str) -> str:

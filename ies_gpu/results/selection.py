@@ -291,7 +291,8 @@ class Selection:
         *,
         points: Array = None,
         colors: Any = None,
-        cmap: str | None = None,
+        cmap: Any = None,
+        compare: Selection | None = None,
         stability: Any = None,
         diagnosis: Any = None,
         title: str | None = None,
@@ -306,8 +307,11 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
-        cmap : str, optional
-            Matplotlib's name of the colour map for columns of numbers, by default "viridis"; for angles "twilight".
+        cmap : str or dict, optional
+            Matplotlib's name of the colour map for columns of numbers, or names by column. By default "viridis", and a
+            cyclic one for angles.
+        compare : Selection, optional
+            Another result, to be shown beside this one.
         stability : Stability, optional
             What :func:`selection_stability` found.
         diagnosis : Diagnosis, optional
@@ -323,7 +327,8 @@ class Selection:
         from ..report.page import write_report
 
         write_report(
-            self, path, points=points, colors=colors, cmap=cmap, stability=stability, diagnosis=diagnosis, title=title
+            self, path, points=points, colors=colors, cmap=cmap, compare=compare, stability=stability,
+            diagnosis=diagnosis, title=title,
         )  # fmt: skip
 
     def explore(self, *, height: int = 900, **more: Any) -> Any:
@@ -344,6 +349,11 @@ class Selection:
         from ..report.page import Page, report_page
 
         return Page(report_page(self, **more), check_integer("height", height, low=100, high=100_000))
+
+    def _repr_html_(self) -> str:
+        from ..report.card import card
+
+        return card(self)
 
     def __repr__(self) -> str:
         return summary(self)

@@ -13,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import to_host
+from ..backend import at_home, backend_of, to_host
+from ..backend.sampling import spaced_rows
 from ..choice.naming import coordinate_names, names_text
+from ..choice.relations import find_relations, relations_text
 from ..findings import Answer, Finding, Words, in_python, note, option, question_of, render
 
 ASKED = ("rank", "shape", "stable")  # the questions behind the verdict, in the order in which they are told
-PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "features", "zeta", "mean score", "runners-up",
-           "search", "automatic", "mean degree", "residuals", "device")  # fmt: skip
-ON_PAGE = ("points", "features", "mean score", "search", "automatic", "mean degree", "residuals", "device", "settings",
-           "approximations", "audit", "versions")  # fmt: skip
+PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "redundant", "features", "zeta", "mean score",
+           "runners-up", "search", "automatic", "mean degree", "residuals", "device")  # fmt: skip
+ON_PAGE = ("points", "needed", "redundant", "features", "mean score", "search", "automatic", "mean degree", "residuals",
+           "device", "settings", "approximations", "audit", "versions")  # fmt: skip
+RELATED = 5_000  # points on which relations between coordinates are looked for
+NEXT, MOST = 4, 30  # coordinates after the last chosen one whose relations are told, and how many in all
 BEST = 5  # sets of the ranking that are shown
 ONE_DIMENSION = f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen"
 
@@ -45,6 +49,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
         "warning": [say(finding) for finding in findings if finding.severity == "warning"],
         "note": [say(finding) for finding in notes],
         "needed": "" if answers["needed"].level == "unchecked" else answer_text(answers["needed"], say),
+        "redundant": redundant_text(redundant(selection)),
         "features": d.get("features"),
         "zeta": f"{selection.zeta:.4g}, optimal on [{low:.4g}, {'inf)' if high is None else f'{high:.4g}]'}",
         "mean score": f"{selection.ranking.scores[rank][0]:.3f} (first "
@@ -88,6 +93,28 @@ def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str =
     if said and answer.text.startswith(said):
         return word + answer.text.removeprefix(said)
     return word if text in ("", word) else f"{word}: {text}"
+
+
+@at_home
+def redundant(selection: Any) -> dict[int, tuple[int, ...]]:
+    """Return which coordinates that were passed over follow an earlier one or multiply two, chosen ones as turned."""
+    Y = selection.coordinates
+    last = min(max(selection.subset) + 1 + NEXT, MOST)
+    rows = backend_of(Y).asarray(spaced_rows(len(Y), RELATED))
+    few, values = np.array(to_host(Y[rows]), dtype=float), np.asarray(to_host(selection.eigenvalues), dtype=float)
+    if selection.rotation is not None:
+        few[:, list(selection.subset)] = few @ to_host(selection.rotation)
+    found = find_relations(few[:, :last], values[:last])
+    return {k: own for k, own in found.items() if k not in selection.subset}  # those were taken for what they add
+
+
+def redundant_text(found: dict[int, tuple[int, ...]]) -> str:
+    """Return relations in words that take up to two printed lines; the last are counted where there are more."""
+    told, text = dict(found), relations_text(found)
+    while len(textwrap.wrap(text, 62)) > 2:
+        told.popitem()
+        text = f"{relations_text(told)}; and {len(found) - len(told)} more"
+    return text
 
 
 def _doubts(selection: Any) -> list[Finding]:
@@ -136,6 +163,7 @@ def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str,
     first = {"subset": selection.subset, "names": selection.names, "verdict": selection.verdict, "judgement": told}
     n, m = selection.coordinates.shape
     rest = {name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")}
+    own["redundant"] = {f"phi{k + 1}": coordinate_names(others) for k, others in redundant(selection).items()}
     own |= {"n_points": n, "n_components": m, "ranking": ranking, "diagnostics": rest}
     return plain({**first, "findings": findings, **own, **more})
 

@@ -161,4 +161,5 @@ def test_turns_are_said_in_words():
     W = np.array([[1, 0.0], [0, 0.6], [0, 0.8]])
     assert [finding.code for finding in turns_said(W, (0, 1))] == ["untangle.new_choice"]
     assert [finding.code for finding in turns_said(W, (0, 2))] == ["untangle.turned"]
-    assert turns_said(np.eye(3)[:, :2], (0, 1)) == []
+    for tilt in (0.0, 0.01):  # what the formula rounds away is not said
+        assert turns_said(np.array([[1, 0.0], [0, 1], [0, tilt]]), (0, 1)) == []

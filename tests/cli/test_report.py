@@ -35,14 +35,14 @@ def test_fit_ends_with_a_page(folder):
     assert text.startswith("<!doctype html>") and '"title":"points.npy"' in text
 
 
-def test_report_takes_points_and_colours(folder, capsys):
+def test_report_takes_points_colours_and_another_run(folder, capsys):
     run, output = str(folder / "run.npz"), folder / "my report.html"
-    more = ["--points", str(folder / "points.npy"), "--color", str(folder / "columns.csv")]
+    more = ["--points", str(folder / "points.npy"), "--color", str(folder / "columns.csv"), "--compare", run]
     assert cli.main(["report", run, *more, "--diagnose", "-o", str(output)]) == 0
     assert output.as_uri() in "".join(capsys.readouterr().out.split())
     text = output.read_text()
     assert '"name":"length"' in text and '"classes":["left","right"]' in text and '"dimensions":3' in text
-    assert '"title":"run.npz"' in text and '"diagnosis":{"verdict"' in text
+    assert text.count('"name":"run.npz"') == 2 and '"diagnosis":{"verdict"' in text
     assert "graph of the run is not known" not in text  # the points give it
     assert cli.main(["report", run, "--diagnose", "-o", str(output)]) == 0
     assert "graph of the run is not known" in output.read_text()
@@ -72,7 +72,7 @@ def table(folder):
 
 
 def columns_of(page):
-    run = json.loads(re.search(r'id="content">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])["run"]
+    run = json.loads(re.search(r'id="content">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])["runs"][0]
     return {column["name"]: column["values"]["data"] for column in run["columns"]}
 
 
@@ -101,7 +101,7 @@ def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, cap
 def test_no_input_is_written_over(table, capsys):
     (table / "page.html").write_text("mine")
     command = ["report", str(table / "cells.npz"), "-o", str(table / "page.html")]
-    for option in ("--points", "--color"):
+    for option in ("--points", "--color", "--compare"):
         assert cli.main([*command, option, str(table / "page.html")]) == 2
         assert f"{option} and -o must be different files" in error_of(capsys)
     assert (table / "page.html").read_text() == "mine"

@@ -71,6 +71,7 @@ def test_a_file_keeps_what_was_written(adata, tmp_path):
     assert list(kept["names"]) == list(adata.uns["ies"]["names"])
     assert kept["params"]["use"] == "X_pca" and kept["params"]["bandwidth"] == 1.0
     assert list(adata.uns["ies"])[:4] == ["names", "subset", "verdict", "judgement"]
+    assert kept["device"] == "cpu" and kept["mean_degree"] > 1 and kept["zeta_interval"].shape == (2,)
     for name, value in adata.uns["ies"].items():
         if name != "params":
             np.testing.assert_equal(kept[name], value, err_msg=name)

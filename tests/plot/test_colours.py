@@ -180,3 +180,14 @@ def test_colours_are_matched_by_the_names_of_the_points(selection):
     # of a part, values for all of the input
     part = replace(named, coordinates=named.coordinates[::2], points=np.arange(0, N, 2), index=names[::2])
     np.testing.assert_array_equal(colourings_of(mixed["age"], part)[0].values, ages[::2])
+
+
+def test_angles_get_a_colour_map_that_closes(selection):
+    turn = np.linspace(0, 1, N)
+    for values in (2 * np.pi * turn, 2 * np.pi * turn - np.pi, 360 * turn, 360 * turn - 180):
+        cyclic = plot.embedding(selection, colors=values).axes[0].collections[0].get_cmap()
+        np.testing.assert_allclose(cyclic(0.0), cyclic(1.0))
+    for values in (turn, 6 * turn, 350 * turn, np.full(N, np.nan)):
+        assert not colourings(values, N)[0].is_angle
+    asked = plot.embedding(selection, colors=360 * turn, cmap="magma").axes[0].collections[0].get_cmap()
+    assert asked.name == "magma"

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from ies_gpu import datasets, plot, select_coordinates
+from ies_gpu import datasets, diagnose, plot, select_coordinates
 from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.maps import near
@@ -160,6 +160,26 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
             plot.embedding(selection, subset, colors=wrong, ax=mine)
 
 
+def test_all_pictures_can_be_drawn_into_own_axes(selection, data):
+    found, stable = diagnose(selection), Stability(selection.subset, {selection.subset: 1.0}, {}, 9, 0, 0, ())
+    calls = [
+        (lambda ax: plot.embedding(selection, ax=ax), None),
+        (lambda ax: plot.points(data.X, ax=ax), None),
+        (lambda ax: plot.volumes(selection, ax=ax), None),
+        (lambda ax: plot.diagnosis(found, ax=ax), None),
+        (lambda ax: plot.stability(stable, ax=ax), None),
+        (lambda ax: plot.path(selection, ax=ax), 2),
+    ]
+    for draw, count in calls:
+        figure = Figure()
+        mine = figure.subplots(1, count or 1)
+        assert draw(mine) is figure and len(figure.axes) == (count or 1)
+        assert all(axes.has_data() and axes.get_xlabel() + axes.get_title() for axes in figure.axes)
+        for wrong in ("x", figure.add_subplot(projection="3d"), *([mine[:1], mine[0]] if count else [])):
+            with pytest.raises((TypeError, ValueError), match="ax"):
+                draw(wrong)
+
+
 # --- path, volumes, stability ----------------------------------------------------------------------------------------
 
 
@@ -250,12 +270,13 @@ def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypat
         plot.path(selection)
 
 
-def test_nothing_is_lost_on_a_dark_background(selection):
+@pytest.mark.parametrize("own", [False, True], ids=["style", "axes"])
+def test_nothing_is_lost_on_a_dark_background(selection, own):
     """Lines, words and marks differ from the background."""
     import matplotlib.style
 
     with matplotlib.style.context("dark_background"):
-        figure = drawn(plot.path(selection))
+        figure = drawn(plot.path(selection, ax=Figure().subplots(1, 2) if own else None))
     for axes in figure.axes:
         assert axes.get_facecolor() == (0, 0, 0, 1)
         words = [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.get_legend().get_texts(), axes.title]

@@ -7,7 +7,7 @@ import hashlib
 import html
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.resources import files
 
 import numpy as np
@@ -15,6 +15,8 @@ import pandas
 import pytest
 
 from ies_gpu import diagnose, load, selection_stability
+from ies_gpu.findings import warning
+from ies_gpu.plot.figure import CYCLIC
 from ies_gpu.report.content import MISSING, STEPS, packed
 from ies_gpu.report.page import as_script, report_page, write_report
 from ies_gpu.run.fingerprint import points_digest
@@ -58,7 +60,7 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     selection, X, colors = strip
     selection.save(tmp_path / "run.npz")
     write_report(load(tmp_path / "run.npz"), tmp_path / "report.html", points=X, colors=colors)
-    run = content((tmp_path / "report.html").read_text())["run"]
+    run = content((tmp_path / "report.html").read_text())["runs"][0]
     assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta
     assert [s["score"] for s in run["path"]] == [s.score for s in selection.path]
     assert [s["regret"] for s in run["path"]] == selection.regret_percentiles.tolist()
@@ -90,7 +92,7 @@ def test_100_000_points_fit_and_are_thinned_evenly(strip):
     columns = {f"column {k}": rng.random(len(Y)) for k in range(5)}
     text = report_page(selection, points=rng.random((len(Y), 12)), colors=columns)
     assert len(text.encode()) < 8e6
-    run = content(text)["run"]
+    run = content(text)["runs"][0]
     assert "of 100,000 points are drawn" in run["thinned"]
     assert sum(run["volumes"][0]["counts"]) == len(Y)  # of all points
     rows = np.frombuffer(base64.b64decode(run["rows"]), dtype="<u4")
@@ -103,7 +105,7 @@ def test_100_000_points_fit_and_are_thinned_evenly(strip):
 
 
 def test_a_run_without_bases_shows_the_volumes_of_the_chosen_set_only(strip):
-    run = content(report_page(replace(strip[0], bases=None)))["run"]
+    run = content(report_page(replace(strip[0], bases=None)))["runs"][0]
     assert [tuple(v["subset"]) for v in run["volumes"]] == [strip[0].subset]
 
 
@@ -125,9 +127,53 @@ def test_the_page_names_what_does_not_fit(strip, tmp_path):
     with pytest.raises(ValueError, match=r"\.html"):
         selection.to_html(tmp_path / "report.htm")
     assert list(tmp_path.iterdir()) == []
-    assert content(report_page(selection, colors={"nothing": None}))["run"]["columns"] == []
-    ramps = content(report_page(selection, colors=X[:, 0], cmap="twilight"))["run"]["columns"][0]["ramp"]
-    assert len(ramps) > 2 and set(map(len, ramps)) == {7}
+    assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
+
+
+@pytest.mark.parametrize(("cmap", "stops"), [(None, (10, 0)), ({"x": "magma"}, (10, 33)), ("magma", (33, 33))])
+def test_angles_and_asked_columns_have_colours_of_their_own(strip, cmap, stops):
+    selection, X, _ = strip
+    colors = {"angle": np.linspace(0, 360, len(X)), "x": X[:, 0]}
+    run = content(report_page(selection, colors=colors, cmap=cmap))["runs"][0]
+    ramps = [column["ramp"] for column in run["columns"]]
+    assert tuple(len(ramp or ()) for ramp in ramps) == stops
+    assert (ramps[0] == list(CYCLIC)) == (cmap != "magma")
+
+
+def test_what_differs_is_listed_the_answer_first(strip):
+    selection = strip[0]
+    known = selection.diagnostics | {"verdict": "doubtful"}
+    other = replace(selection, subset=(0, 5), rotation=None, diagnostics=known)
+    rows = content(report_page(selection, compare=other))["differ"]
+    assert rows[0] == ["set", "{φ₁, φ₇}", "{φ₁, φ₆}"] and rows[1][0] == "verdict" and rows[1][2].startswith("doubtful")
+    assert all(first != second for _, first, second in rows)
+    assert content(report_page(selection, compare=selection))["differ"] == []
+
+
+def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_first(strip, torus):
+    selection, X, colors = strip
+    other = replace(selection, diagnostics=selection.diagnostics | {"points_digest": "of others"})
+    cases = [
+        (selection, {"points": X, "colors": colors}, ""),
+        (other, {}, ""),
+        (other, {"points": X}, "input"),
+        (other, {"colors": colors}, "colours"),
+        (torus, {"points": X, "colors": colors}, "input and colours"),
+    ]
+    for second, given, missing in cases:
+        run = content(report_page(selection, compare=second, **given))["runs"][1]
+        shared = bool(given) and not missing
+        assert (run["input"] is not None) == shared and len(run["columns"]) == 2 * shared
+        assert run["note"].rpartition("first run's ")[2] == (missing and f"{missing}.")
+
+
+def test_a_notebook_shows_set_verdict_answers_warnings_and_map(strip):
+    selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"findings": [asdict(warning("a.b", HOSTILE))]})
+    card = selection._repr_html_()
+    order = [card.index(word) for word in ("{φ₁, φ₇}", f">{selection.verdict}<", ">rank<", ">shape<", ">stable<")]
+    assert order == sorted(order) and card.count("data:image/png") == 1
+    assert html.escape(HOSTILE) in card and HOSTILE not in card
+    assert "<style" not in card  # a notebook's own look stays as it is
 
 
 def test_a_notebook_shows_the_page_in_a_frame(strip):
@@ -145,7 +191,7 @@ def test_findings_of_another_result_are_refused(strip):
     with pytest.raises(ValueError, match="diagnosis is of other points or coordinates"):
         report_page(selection, diagnosis=diagnose(other))
     told = report_page(selection, diagnosis=diagnose(selection, subset=(0, 2)))  # of other members, which is fine
-    assert content(told)["run"]["diagnosis"]["subset"] == [0, 2]
+    assert content(told)["runs"][0]["diagnosis"]["subset"] == [0, 2]
 
 
 def test_the_library_is_the_one_that_is_recorded():
@@ -161,7 +207,7 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
     halves = np.round(X * 4) / 4  # which float32 holds
     known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
     for points in (halves.astype(np.float32), pandas.DataFrame(halves).astype("Float64")):
-        assert content(report_page(known, points=points))["run"]["input"]["dimensions"] == X.shape[1]
+        assert content(report_page(known, points=points))["runs"][0]["input"]["dimensions"] == X.shape[1]
     for points in (halves[:, 0], halves[:, :0]):
         with refused("points.*"):
             report_page(known, points=points)
@@ -175,5 +221,5 @@ def test_what_a_run_found_is_not_taken_back(strip):
     bad = {"level": "bad", "figure": 0.1, "text": "folded"}
     for told, found, levels in (({}, knotted, ("doubtful", "bad")), ({"shape": bad}, clean, ("sure", "bad"))):
         run = replace(selection, diagnostics=selection.diagnostics | {"verdict": "sure", "judgement": told})
-        told = content(report_page(run, diagnosis=found))["run"]
+        told = content(report_page(run, diagnosis=found))["runs"][0]
         assert (told["verdict"], told["answers"]["shape"]["level"]) == levels

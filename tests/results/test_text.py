@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from dataclasses import asdict, replace
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.cli.parser import in_flags, say_in_flags
 from ies_gpu.findings import grave, light, option, warning
-from ies_gpu.results.text import as_plain, summary
+from ies_gpu.results.text import as_plain, redundant, redundant_text, summary
 
 ANSWERS = {
     "rank": {"level": "good", "figure": 0.1, "text": "the map loses 10%"},
@@ -43,6 +45,18 @@ def test_the_answer_is_printed_first_and_nothing_twice(found):
     assert lines[4].split() == ["stable", "not", "checked"] and max(map(len, lines)) <= 80
     assert sum("a knot" in line for line in lines) == 1
     assert "raise --bandwidth" in summary(found, say_in_flags)
+
+
+def test_redundant_coordinates_are_told_with_those_that_they_follow(found):
+    """On D1 the first six go along the strip; few points tell nothing."""
+    told = as_plain(found)["redundant"]
+    assert all(told[name] == ["phi1"] for name in ("phi2", "phi3", "phi4"))
+    assert "phi7" not in told and all(len(own) == 1 or "phi7" in own for own in told.values())
+    (line,) = [line for line in repr(found).splitlines() if line.startswith("  redundant ")]
+    assert line.split()[1:4] == ["phi2,", "phi3,", "phi4,"]
+    many = redundant_text({k: (0,) if k % 2 else (0, 1) for k in range(2, 40)})
+    assert len(textwrap.wrap(many, 62)) == 2 and re.search(r"; and \d+ more$", many)
+    assert redundant(replace(found, coordinates=found.coordinates[:100])) == {}
 
 
 def test_programs_read_the_answer_first(found):
