@@ -8,7 +8,7 @@ import importlib.util
 import io
 from dataclasses import replace
 
-from ..backend.sampling import sample_rows
+from ..backend.array import sample_rows
 from ..choice.naming import in_symbols, page_text
 from ..plot import embedding
 from ..plot.figure import on_host

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of, to_host
-from ..backend.sampling import spaced_rows
+from ..backend.array import spaced_rows
 from ..choice.naming import coordinate_names, names_text
 from ..choice.relations import find_relations, relations_text
 from ..findings import Answer, Finding, Words, in_python, note, option, question_of, render
