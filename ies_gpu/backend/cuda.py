@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import os
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from .base import Backend, Block, index_type, without_self
 from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
 
+KEPT = 50  # compiled kernels in CuPy's folder, with fewer of which a run will compile in silence for a while
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
 USE_CPU = f"use {option('device', 'cpu')}"
@@ -225,6 +228,13 @@ class CudaBackend(Backend):
         with self.xp.cuda.Device(self.number):
             for pool in {self.xp.get_default_memory_pool(), pool_in_use(self.xp)} - {None}:
                 pool.free_all_blocks()
+
+    def first_run(self) -> str:
+        folder = Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
+        if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= KEPT:
+            return ""
+        kept = f"{folder} (CUPY_CACHE_DIR names another folder, such as one that outlives a container)"
+        return f"CuPy compiles its kernels for this GPU, which takes some 20 seconds, once; it keeps them in {kept}"
 
     def block_bytes(self) -> int:
         # larger than on the host: a launch must keep every multiprocessor busy

@@ -162,6 +162,16 @@ def test_a_run_waits_a_hundred_times_whatever_its_size(name):
         assert machine.counts["kernel cupy_copy__float64_float64"] <= 200 + products
 
 
+@pytest.mark.parametrize("kept", [0, 100])
+def test_a_run_says_that_cupy_compiles_where_it_has_kept_nothing(kept, machine, monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    for k in range(kept):
+        (tmp_path / f"{k}.cubin").touch()
+    caplog.set_level("INFO", logger="ies_gpu")
+    on_cuda("D1", 300, n_components=6)
+    assert any(str(tmp_path) in text and "CUPY_CACHE_DIR" in text for text in caplog.messages) == (not kept)
+
+
 def test_device_arrays_stay_on_the_device(cupy, machine):
     X, arguments = problem("D1", 1500)
     given = cupy.asarray(X)
