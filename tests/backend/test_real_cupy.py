@@ -26,9 +26,10 @@ def test_without_a_machine_there_is_no_driver():
     assert probe().code == "driver-missing"
 
 
-def test_elementwise_kernels_reductions_and_scans_are_those_of_cupy(rng):
+@pytest.mark.parametrize("queued", [False, True])
+def test_elementwise_kernels_reductions_and_scans_are_those_of_cupy(queued, rng):
     a = rng.normal(size=(70, 33))
-    with plugged_in() as machine:
+    with plugged_in(queued=queued) as machine:
         cupy = sys.modules["cupy"]
         there = cupy.asarray(a)
         np.testing.assert_allclose((cupy.exp(there) + there.T[:, :, None].sum(axis=2).T).get(), np.exp(a) + a)
@@ -92,3 +93,19 @@ def test_kernels_refuse_arguments_of_other_types(cupy):
             kernel((1,), (128,), wrong)
     with pytest.raises(TypeError, match="C-contiguous"):
         kernel((1,), (128,), (cupy.zeros((5, 6), dtype="float32")[:, ::2], P, left, left, *sizes))
+
+
+def test_a_queue_shows_who_does_not_wait():
+    """The host changes memory that is still to be uploaded, and reads what is not there yet."""
+    with plugged_in(queued=True):
+        cupy = sys.modules["cupy"]
+        there, back = cupy.zeros(4), np.zeros(4)
+        source = cupy.cuda.alloc_pinned_memory(32)
+        host = np.frombuffer(source, np.float64, 4)
+        host[:] = 1
+        there.set(host)
+        host[:] = 2
+        there.get(out=back, blocking=False)
+        assert (back == 0).all()
+        cupy.cuda.Device().synchronize()
+        assert (back == 2).all()

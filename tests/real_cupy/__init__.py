@@ -218,6 +218,7 @@ def plugged_in(**options: Any) -> Iterator[Machine]:
 def unplug(cupy: Any, outer: Machine | None, load: Any) -> None:
     """Leave nothing behind: neither memory in the pool, nor what the package remembers of a device."""
     here = machine.now()
+    here.queue.clear()
     machine.local.device = 0
     pool = cupy.get_default_memory_pool()
     for attempt in (0, 1):

@@ -28,31 +28,61 @@ class LaunchError(RuntimeError):
 
 @dataclass
 class Machine:
-    """One host with CUDA devices."""
+    """One host with CUDA devices.
+
+    Attributes
+    ----------
+    n_devices, limit : int
+        Devices, and bytes of memory of each.
+    pool : bool
+        Whether CuPy's memory pool is in use, as usual. Without it every array is an allocation of its own, of which the
+        sizes are known: ``refuse``, ``peak`` and ``moved`` are exact.
+    compiles : bool
+        Whether NVRTC compiles the package's kernels.
+    contracted : bool
+        Whether a product and a sum in the package's kernels are rounded together, as on a GPU.
+    refuse : callable, optional
+        Given the size of an allocation, whether it fails, or the error that it fails with.
+    spoil : callable, optional
+        Given the name of one of the package's kernels and its arguments after it ran, may overwrite its results.
+    jacobi : {"sound", "needs rank"}
+        Whether ``syevjBatched`` fails, as reported of cuSOLVER, on matrices that lack rank.
+    queued : bool
+        Whether launches and copies are kept until somebody waits for the device, as on a GPU that is busy.
+    schedule : {"forward", "reverse", "random"}
+        The order of blocks and threads.
+    counts : Counter
+        ``launches`` of kernels, calls of ``libraries``, ``syncs`` of every kind, ``uploads``, ``downloads``, ``up``,
+        ``down`` and ``moved`` (bytes), ``freed`` (times that the backend emptied the cache), ``kernel ...``.
+    stage, by_stage : str, dict of Counter
+        The same by the stage that is named, with the ``peak`` of memory in it.
+    transfers : list of (direction, bytes)
+    waited : list of int
+        The current device at each wait.
+    reductions : list of (name, bytes of the input, blocks of threads)
+        Launches of the kernels that CuPy writes for reductions; those that CUB takes are not among them.
+    """
 
     n_devices: int = 1
-    limit: int = 8 << 30  # bytes of memory of each
-    # whether CuPy's memory pool is in use, as usual; without it every array is an allocation of its own, of which the
-    # sizes are known: ``refuse``, ``peak`` and ``moved`` are exact
+    limit: int = 8 << 30
     pool: bool = True
-    compiles: bool = True  # whether NVRTC compiles the package's kernels
-    contracted: bool = False  # whether a product and a sum in them are rounded together, as on a GPU
-    refuse: Callable[[int], bool | BaseException] | None = None  # of an allocation's size: whether, or how, it fails
-    spoil: Callable[[str, tuple[Any, ...]], None] | None = None  # of a kernel's name and arguments: overwrites results
-    jacobi: str = "sound"  # or "needs rank": fails, as reported of cuSOLVER, on matrices that lack rank
-    schedule: str = "forward"  # the order of blocks and threads, or "reverse" or "random"
-    # launches of kernels, calls of libraries, syncs of every kind, uploads, downloads, up, down and moved (bytes),
-    # freed (times that the backend emptied the cache), "kernel ...", "library ..."; also by stage, with the peak
+    compiles: bool = True
+    contracted: bool = False
+    refuse: Callable[[int], bool | BaseException] | None = None
+    spoil: Callable[[str, tuple[Any, ...]], None] | None = None
+    jacobi: str = "sound"
+    queued: bool = False
+    schedule: str = "forward"
     counts: Counter[str] = field(default_factory=Counter)
     stage: str = ""
     by_stage: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    transfers: list[tuple[str, int]] = field(default_factory=list)  # direction and bytes
-    waited: list[int] = field(default_factory=list)  # the current device at each wait
-    # name, bytes of the input and blocks of threads of CuPy's own reductions; those that CUB takes are not among them
+    transfers: list[tuple[str, int]] = field(default_factory=list)
+    waited: list[int] = field(default_factory=list)
     reductions: list[tuple[str, int, int]] = field(default_factory=list)
     taken: list[int] = field(default_factory=lambda: [0] * MOST_DEVICES)  # bytes of each device
     peak: int = 0
     own: set[int] = field(default_factory=set)  # addresses
+    queue: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def current(self) -> int:
@@ -67,6 +97,18 @@ class Machine:
     def count(self, what: str, amount: int = 1) -> None:
         self.counts[what] += amount
         self.by_stage[self.stage][what] += amount
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Work for the device: now, or when somebody waits for it."""
+        if self.queued:
+            self.queue.append(action)
+        else:
+            action()
+
+    def wait(self) -> None:
+        """Finish all that was begun."""
+        while self.queue:
+            self.queue.pop(0)()
 
     def allocate(self, size: int) -> int:
         device = get_device()
@@ -142,6 +184,8 @@ def malloc(size: int, *_: Any) -> int:
 def free(address: int, *_: Any) -> None:
     if not address:
         return
+    if machine is not None:
+        machine.wait()  # as cudaFree does
     given = memory.give_back(address)
     if machine is not None and address in machine.own:  # else it is left of an earlier one
         machine.own.remove(address)
@@ -181,18 +225,19 @@ def copy(to: int, source: int, size: int, kind: int = ANY, *_: Any) -> None:
         here.transfers.append((way, size))
         here.count(way, size)
         here.count(f"{way}loads")
-    ctypes.memmove(to, source, size)
+    here.do(lambda: ctypes.memmove(to, source, size) and None)
 
 
 def copy_and_wait(to: int, source: int, size: int, kind: int = ANY) -> None:
     copy(to, source, size, kind)
     if kind == DOWNLOAD:
         now().count("syncs")
+    now().wait()
 
 
 def copy_to_peer(to: int, _: int, source: int, __: int, size: int, *___: Any) -> None:
     now().count("between devices")
-    ctypes.memmove(to, source, size)
+    now().do(lambda: ctypes.memmove(to, source, size) and None)
 
 
 def fill(address: int, value: int, size: int, *_: Any) -> None:
@@ -200,12 +245,13 @@ def fill(address: int, value: int, size: int, *_: Any) -> None:
     if size and (place is None or place.size < size):
         raise error(INVALID_VALUE)
     now().count("launches")
-    ctypes.memset(address, value, size)
+    now().do(lambda: ctypes.memset(address, value, size) and None)
 
 
 def synchronise(*_: Any) -> None:
     now().count("syncs")
     now().waited.append(get_device())
+    now().wait()
 
 
 def properties(device: int) -> dict[str, Any]:
@@ -280,6 +326,7 @@ def launch(
     if shared > function.shared:
         raise LaunchError(f"CUDA_ERROR_INVALID_VALUE: {shared} bytes of dynamic shared memory")
     table = ctypes.cast(given, ctypes.POINTER(ctypes.c_void_p))
+    # the arguments belong to the caller, who may not be there any more when a queue gets to the launch
     widths = enumerate(function.widths)
     values = [ctypes.create_string_buffer(ctypes.string_at(table[i], size), size) for i, size in widths]
     sizes = operands(function.name, values)
@@ -289,7 +336,7 @@ def launch(
         here.count("moved", sum(sizes))
         if function.reduces and sizes:
             note_reduction(here, function.name, max(sizes), gx * gy * gz)
-    run(function, (gx, gy, gz, bx, by, bz), shared, values, here.schedule)
+    here.do(lambda: run(function, (gx, gy, gz, bx, by, bz), shared, values, here.schedule))
 
 
 def operands(name: str, values: list[Any]) -> list[int]:
@@ -341,7 +388,7 @@ RUNTIME = {
     "streamDestroy": nothing, "streamSynchronize": synchronise, "streamQuery": always(0), "streamWaitEvent": nothing,
     "streamIsCapturing": always(0), "eventCreate": new_handle, "eventCreateWithFlags": new_handle,
     "eventDestroy": nothing, "eventRecord": nothing, "eventSynchronize": synchronise,
-    "eventQuery": always(0), "eventElapsedTime": always(1.0),
+    "eventQuery": lambda _: now().wait() or 0, "eventElapsedTime": always(1.0),
 }  # fmt: skip
 DRIVER = {
     "moduleLoadData": load_module, "moduleUnload": nothing, "moduleGetFunction": get_function, "launchKernel": launch,

@@ -58,10 +58,11 @@ def added(out: np.ndarray, product: Any, beta: Any) -> None:
 
 
 def on_device(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """The same functions, counted."""
+    """The same functions, each after what was begun before, and counted."""
 
     def made(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **more: Any) -> Any:
+            machine.now().wait()
             machine.now().count("libraries")
             machine.now().count(f"library {name}")
             with np.errstate(all="ignore"):
