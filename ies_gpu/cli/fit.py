@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
     job = fit.add_argument_group("a job")
     about = "read the points, say how much memory and time it takes, and stop"
     job.add_argument("--dry-run", action="store_true", help=about)
-    about = "TOML file with options, such as bandwidth = 0.25; flags override it"
+    about = "TOML file with options, such as bandwidth = 0.25"
     job.add_argument("--config", metavar="JOB.TOML", help=about)
     add_options(job, "checkpoint", "resume")
     add_talk(fit, as_json="print the result as one JSON object")

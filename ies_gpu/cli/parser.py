@@ -1,4 +1,4 @@
-"""The parser of a command: flags from the table of options, job files, and findings said in flags."""
+"""The parser of a command: flags from the table of options, job files, variables, and findings said in flags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from ..findings import Finding, in_python, sentence
 from ..options import DEFAULTS, TABLE
 
 WRONG_USE = 2
+PREFIX = "IES_GPU_"
+OWN_WAY = ("--help", "--config", "--device")  # the backend reads the last, which it names as its reason
+SWITCH = {"1": True, "true": True, "0": False, "false": False}
 EXIT = """
+JOB.TOML has options (bandwidth = 0.25), and so have environment variables
+(IES_GPU_BANDWIDTH=0.25). Flags override variables, and variables the file.
+
 Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
 """
 DETAILS = (
@@ -46,18 +52,21 @@ class WrongUse(SystemExit):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports a usage error in one line, and puts the options of a job file before those it is given."""
+    """A parser that reports a usage error in one line, and puts job file and variables before what it is given."""
 
     def error(self, message: str) -> NoReturn:
         raise WrongUse(f"{message} (see '{self.prog} --help')")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words: list[str] = []
         if "--config" in self._option_string_actions:
             job = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
             job.add_argument("--config", nargs="?")
-            path = job.parse_known_args(args)[0].config
-            args = args if path is None else [*self._words_of_job(path), *args]
-        found, rest = super().parse_known_args(args, namespace)
+            path = job.parse_known_args(args)[0].config or os.environ.get(f"{PREFIX}CONFIG")
+            words = [*(self._words_of_job(path) if path else []), *self._words_of_environment()]
+        found, rest = super().parse_known_args([*words, *args] if words else args, namespace)
+        if rest and any(not word.startswith("-") for word in words) and not rest[0].startswith("-"):
+            found.points = rest.pop(0)  # instead of those of the job file
         for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
             if word not in self._option_string_actions:  # one that is comes after "--", where options end
                 self.error(f"unknown option {word}{self._meant(word)}")
@@ -81,6 +90,8 @@ class Parser(argparse.ArgumentParser):
             flag = f"--{key.replace('_', '-')}"
             if key != "points" and flag not in self._option_string_actions:
                 self.error(f"{path}: {key!r} is not an option{self._meant(flag)}")
+            if isinstance(value, bool) and not self._is_switch(flag):
+                self.error(f"{path}: {key} must not be true or false")
             if isinstance(value, list):
                 value = ",".join(map(str, value))
             if not isinstance(value, bool):
@@ -88,6 +99,23 @@ class Parser(argparse.ArgumentParser):
             elif value:
                 words.append(flag)
         return words
+
+    def _words_of_environment(self) -> list[str]:
+        """Return the variables that set options as words of a command line; an empty one counts as not set."""
+        words = []
+        for flag in self._option_string_actions:
+            variable = PREFIX + flag.removeprefix("--").replace("-", "_").upper()
+            text = os.environ.get(variable) if flag.startswith("--") and flag not in OWN_WAY else None
+            if text and not self._is_switch(flag):
+                words.append(f"{flag}={text}")
+            elif text:
+                if text.lower() not in SWITCH:
+                    self.error(f"{variable} must be true or false, got {text!r}")
+                words += [flag] * SWITCH[text.lower()]
+        return words
+
+    def _is_switch(self, flag: str) -> bool:
+        return flag in self._option_string_actions and self._option_string_actions[flag].nargs == 0
 
 
 def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str, more: str = "") -> Parser:

@@ -1,4 +1,4 @@
-"""``fit --config``: a job in a file gives the same bits as its flags, which override it."""
+"""``fit --config`` and variables: a job in a file gives the same bits as its flags, which override both."""
 
 from __future__ import annotations
 
@@ -56,6 +56,24 @@ def test_a_file_and_flags_give_the_same_bits():
 def test_a_flag_overrides_the_file():
     args = build_parser("fit").parse_args(["fit", "--bandwidth", "0.7", "--config=job.toml"])
     assert (args.bandwidth, args.n_components, args.points) == (0.7, 12, "points.npy")
+    for words in (["--config", "job.toml", "other.npy"], ["other.npy", "--config", "job.toml"]):
+        assert build_parser("fit").parse_args(["fit", *words]).points == "other.npy"
+
+
+def test_a_variable_overrides_the_file_and_a_flag_the_variable(monkeypatch, capsys):
+    for name, text in {
+        "CONFIG": "job.toml",
+        "BANDWIDTH": "0.8",
+        "N_COMPONENTS": "9",
+        "JSON": "true",
+        "RADIUS": "",
+    }.items():
+        monkeypatch.setenv(f"IES_GPU_{name}", text)
+    args = build_parser("fit").parse_args(["fit", "--bandwidth", "0.7"])
+    assert (args.bandwidth, args.n_components, args.points, args.json) == (0.7, 9, "points.npy", True)
+    monkeypatch.setenv("IES_GPU_JSON", "perhaps")
+    assert cli.main(["fit"]) == 2
+    assert "IES_GPU_JSON must be true or false" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
@@ -64,6 +82,7 @@ def test_a_flag_overrides_the_file():
         ("bandwith = 1", "job.toml: 'bandwith' is not an option; did you mean --bandwidth?"),
         ("bandwidth = 'wide'", "--bandwidth: must be a finite number"),
         ("[fit]\nbandwidth = 1", "job.toml: 'fit' is not an option"),
+        ("bandwidth = true", "job.toml: bandwidth must not be true or false"),
         ("bandwidth = ", "job.toml is not a TOML file"),
         (None, "--config job.toml: No such file"),
     ],
