@@ -449,12 +449,19 @@ SAME = {
     "verbose": "progress",
     "components": "disconnected",  # of our own earlier versions, and near n_components
 }
-KERNEL = "the kernel is exp(-distance^2 / bandwidth^2): docs/comparison.md converts this to a bandwidth"
+KERNEL = "the kernel is exp(-distance^2 / bandwidth^2), so pass bandwidth ="
+ELSEWHERE = {  # what has no name here; of lengths how to convert them
+    "gamma": f"{KERNEL} 1 / sqrt(gamma)",
+    "sigma": f"{KERNEL} sqrt(2) * sigma",
+    "epsilon": f"{KERNEL} 2 * sqrt(epsilon) as for pydiffmap, or sqrt(2 * epsilon) as for datafold",
+    "eigen_solver": "leave it out: the eigensolver is chosen by the graph",
+    "affinity": 'pass affinities of your own as X with metric="precomputed_affinity", or as kernel',
+}
 
 
 def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Decorator: the error for an unknown keyword names the one that was meant."""
-    known = inspect.signature(function).parameters
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -462,8 +469,8 @@ def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
             if name not in known:
                 near = [SAME[name]] if SAME.get(name) in known else get_close_matches(name, known, n=1, cutoff=0.7)
                 advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-                if name in ("gamma", "sigma", "epsilon"):  # lengths in other units
-                    advice = KERNEL
+                if "bandwidth" in known:
+                    advice = ELSEWHERE.get(name, advice)
                 text = f"{function.__qualname__.removesuffix('.__init__')} has no option {name!r}"
                 raise refusal("keyword.unknown", text, advice, TypeError)
         return function(*args, **kwargs)
