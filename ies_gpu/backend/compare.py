@@ -44,6 +44,7 @@ TYPED = {
     "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
 }  # fmt: skip
+IN_PLACE_OF = {"tangent_rows": launch.tangents_in_parts, "score_block": launch.score_in_parts}  # of plain code
 TEMPORARIES = {"tangent_bytes": "tangent_rows", "score_bytes": "score_block", "scaled_bytes": "scaled_entries"}
 
 
@@ -77,7 +78,7 @@ class Kernels:
             """The kernel, if it agrees with plain code for arrays of these types."""
             if self.trusted(name, *types_of(name, arguments)):
                 return getattr(launch, name)(*arguments, **more)
-            return getattr(plain, name)(*arguments, **more)
+            return IN_PLACE_OF.get(name, getattr(plain, name))(*arguments, **more)
 
         setattr(self, name, guarded)  # looked up once
         return guarded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 import warnings
 from itertools import combinations
 
@@ -24,6 +25,29 @@ from tests.comparison import assert_agreement
 from tests.real_cupy import compiler, plugged_in
 
 EVERY = [(kernel, *types) for kernel, kinds in TYPES.items() for types in kinds]
+
+
+# --- plain code in the place of a kernel ---
+
+
+def test_plain_code_in_the_place_of_a_kernel_takes_little_memory(rng):
+    """Blocks are sized for kernels, which take next to nothing for a row."""
+    U, sets = rng.normal(size=(1500, 70, 2)), np.array(list(combinations(range(70), 2)), dtype=np.int32)
+    P, Y = scipy.sparse.random(1500, 1500, 0.1, format="csr", rng=rng), rng.normal(size=(1500, 40))
+    faulty = Kernels("cuda:0")
+    faulty.faults[""] = "none runs"
+    scored = U, sets, np.zeros(len(sets)), np.empty(1500, dtype=np.int64), np.empty(1500)
+    rows = P.indptr, P.indices, P.data, Y, np.arange(1500), 2
+    for work in (
+        lambda: launch.score_block(*scored),  # more coordinates than the kernel takes
+        lambda: faulty.score_block(*scored),
+        lambda: faulty.tangent_rows(*rows),
+    ):
+        tracemalloc.start()
+        work()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 1.5 * launch.PART_BYTES
 
 
 # --- differences ---
