@@ -18,7 +18,7 @@ from ..findings import tell, warning
 from .containers import WORD, Choice, ContentError, Opened, PointFile, element_memory, needs, open_hdf5, read_element
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
-WHOLE = re.compile(r"[+-]?\d+")
+WHOLE = re.compile(r"[+-]?\d{1,18}")  # which 64 bits hold
 QUOTED = re.compile(r'"[^"]*"')
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-", "?"}  # what stands for a value that is not known
 
@@ -103,7 +103,9 @@ class Table:
         name = self.names[place] if self.names is not None else ""
         what = f"{str(value)[:40]!r} is not a number" if value not in (None, "") else "the cell is empty"
         way = "correct it, or choose the coordinates with --columns"
-        if place == 0 and self.width > 1:
+        if ";" in str(value):
+            way = "separate cells with commas, and write decimal points"
+        elif place == 0 and self.width > 1:
             way = f"if this column names the rows, pass --index-col {shlex.quote(name or '0')}"
         where = f"{self.path}{where}, column {repr(name) if name else place + 1}"
         return ContentError("not_a_number", f"{where}: {what}; {way}")
@@ -159,9 +161,10 @@ class TextTable(Table):
             return names
         if len(cells) == len(names) + 1 and (quoted or not is_number(cells[0])):
             return ["", *names]
-        text = f"{path}: the header has {len(names)} names ({first_few(names, 8)}), but the first line of data has"
+        found = [f"{len(each)} {one}{'s' * (len(each) != 1)}" for each, one in ((names, "name"), (cells, "cell"))]
+        text = f"{path}: the header has {found[0]} ({first_few(names, 8)}), but the first line of data has {found[1]}"
         way = "if the first column names the rows, pass --index-col 0; otherwise separate cells with commas, and write"
-        raise ContentError("header", f"{text} {len(cells)} cells", f"{way} decimal points")
+        raise ContentError("header", text, f"{way} decimal points")
 
     def _split(self, text: str) -> list[str]:
         """Return the cells of a line; those in quotes may hold what separates others."""
@@ -216,7 +219,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers, without empty ones and comments."""
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
-            if not line.isspace() and not line.startswith("#"):
+            if not line.isspace() and not line.lstrip().startswith("#"):
                 yield number, line.strip("\r\n")
 
 

@@ -152,7 +152,7 @@ def test_text_gives_every_bit_back(table, ending, mark, header):
 @pytest.mark.parametrize(
     ("text", "choice", "columns", "rows"),
     [
-        ("# by hand\na#1,a#2\n1,2\n3,4\n", {}, ("a#1", "a#2"), None),  # a # within a line begins no comment
+        ("# by hand\n  # twice\na#1,a#2\n1,2\n3,4\n", {}, ("a#1", "a#2"), None),  # a # within a line begins no comment
         ('id,x,y\n"A #1",1,2\nB#2,3,4\n', {"index_col": "id"}, ("x", "y"), ("A #1", "B#2")),
         ('"x","y"\n"1",1,2\n"2",3,4\n', {}, ("x", "y"), ("1", "2")),  # as R writes row names
         ('"x","y"\n"1",1,2\n"2",3,4\n', {"columns": ("x", "2")}, ("x", "y"), ("1", "2")),
@@ -184,8 +184,9 @@ def test_a_first_line_that_counts_is_read_as_names_with_a_warning(table):
         ("x,y\n1,2\n\n3,abc\n", "line 4, column 'y': 'abc' is not a number; correct it, or choose"),
         ("1,2\n3,\n", "line 2, column 2: the cell is empty"),
         ("1,2\nNA,3\n", "line 2, column 1: 'NA' is not a number; if this column names the rows, pass --index-col 0"),
+        ("x;y\n1.5;2\n", "'1.5;2' is not a number; separate cells with commas"),
         ("1,2\n3,4,5\n", "line 2: 3 cells, but 2 in the lines above"),
-        ("x;y\n1,5;2,5\n", r"1 names \(x;y\), but .* 3 cells; .*separate cells with commas, and write decimal points"),
+        ("x;y\n1,5;2,5\n", r"1 name \(x;y\), but .* 3 cells; .*separate cells with commas, and write decimal points"),
         ("x,y\n1,2,3\n4,5,6\n", r"2 names \(x, y\), but .* 3 cells; if the first column .* --index-col 0"),
         ("x,y,z\n1,2\n3,4\n", "the header has 3 names"),
         ("x,y\n", "contains no points"),
@@ -209,6 +210,8 @@ def test_colours_have_the_kinds_of_their_cells(table):
     assert found["label"].tolist() == ["1_0", "10", "11"]  # which is ten in Python only
     assert table(text, read=read_columns, wanted=["age"]).keys() == {"age"}
     assert table('"age"\n"A",3\n"B",4\n', read=read_columns).keys() == {"", "age"}  # row names of R
+    long = table(f"c\n{'9' * 5000}\n3\n", read=read_columns)  # more digits than Python converts
+    assert long["c"].tolist() == [np.inf, 3.0]
     assert table("1\n2\n", ".txt", read=read_columns)["0"].tolist() == [1, 2]
     with refused("file.column_repeated"):
         table("a,a\n1,2\n", read=read_columns)
