@@ -28,6 +28,7 @@ from .trial import Trial, graph_at, trial
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
+WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
 THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
 ONLY_ONE = "only one bandwidth keeps the points together"
@@ -67,6 +68,9 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     whole = len(rows) == len(X)
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
     columns, X = Z, backend.retried("dimension", lambda: essential_columns(X))
+    if X.shape[1] > WIDE_SETS:
+        text = f"X has {columns.shape[1]} columns, and few of them could be left out without loss"
+        run.log.keep([note("columns.many", text, "the first 20 or so principal components would take far less time")])
     Z = X if whole else X[backend.asarray(rows)]
     distances, centre, dimension = run(look, Z, options)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)

@@ -205,3 +205,10 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     assert len(automatic.points) > 0.999 * len(data.X)
     assert automatic.diagnostics["automatic"]["carried"]["holds"]
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_many_columns_that_cannot_be_left_out_are_noted():
+    X = plane(400, 2, noise=0.05, columns=301)
+    found = select_coordinates(X, intrinsic_dim=2, subset_size=2, n_components=5, bandwidth="fixed")
+    assert "columns.many" in [finding.code for finding in found.findings]
