@@ -252,7 +252,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             text = (
                 f"{option('bandwidth')} is required with {option('metric', 'precomputed')}, since 'auto' needs points"
             )
-            raise refusal("bandwidth.missing", text)
+            raise refusal("bandwidth.missing", text, "pass a third of the distance up to which points are neighbours")
         graph, _ = check_sides(X, radius=self._radius(sparse), name="X")
         return {"graph": graph}, with_diagonal(graph, 0.0) if sparse else X
 
