@@ -175,8 +175,9 @@ def _check_finite(
         rows = np.unique(np.searchsorted(backend.to_host(indptr), rows, side="right") - 1)
     if len(rows):
         where = _counted("row" if array.ndim > 1 or indptr is not None else "entry", rows)
-        axes = f".all(axis={tuple(range(1, array.ndim))})" if array.ndim > 1 else ""
-        kind, way = "not_finite", f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
+        axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
+        these = "these rows" if array.ndim > 1 else "them"
+        kind, way = "not_finite", f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
         if pairs:
             way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
         elif array.ndim == 2:
