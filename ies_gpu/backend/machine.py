@@ -177,9 +177,11 @@ def before_fork() -> None:
 
 
 def after_fork() -> None:
-    """Release them, in parent and child."""
-    while _taken:
-        _taken.pop().release()
+    """Release them, in parent and child; with the last of them another thread may begin to fork, and take its own."""
+    own = _taken[::-1]
+    _taken.clear()
+    for lock in own:
+        lock.release()
 
 
 def after_fork_in_child() -> None:

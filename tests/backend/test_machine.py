@@ -285,6 +285,41 @@ finally:
 """
 
 
+def test_two_threads_may_fork_at_once(monkeypatch):
+    """The one that waits goes on as soon as the other gives up its last lock, and neither takes those of the other."""
+    begun, done = threading.Event(), threading.Event()
+
+    class Handed:
+        """A lock that the other thread has as soon as it is released."""
+
+        def __init__(self):
+            self.lock = threading.RLock()
+
+        def acquire(self):
+            self.lock.acquire()
+
+        def release(self):
+            self.lock.release()
+            assert begun.wait(10)
+
+    def fork():
+        machine.before_fork()
+        begun.set()
+        done.wait(10)
+        machine.after_fork()
+
+    monkeypatch.setattr(machine, "loading", Handed())
+    machine.before_fork()
+    other = threading.Thread(target=fork)
+    other.start()
+    machine.after_fork()
+    done.set()
+    other.join(10)
+    assert not other.is_alive() and not machine._taken
+    assert single_thread.lock.acquire(blocking=False)
+    single_thread.lock.release()
+
+
 @forks
 def test_a_fork_while_another_thread_is_in_a_fit():
     run_script(WHILE_FITTING)
