@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import in_bytes
-from .console import say, say_json
+from .console import Console, say, say_json
 
 if TYPE_CHECKING:
     from ..resources import Estimate
 
+LONG = 20.0  # seconds from which on a run is announced
 TRIALS, TRIED = 7, 10_000  # bandwidths that an automatic run tries, and on how many points
 ASSUMED = 600  # neighbours where the bandwidth is not known: the most to aim for
 
@@ -62,6 +64,14 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
         found = found._replace(seconds=None)  # nobody has measured it
     return about | {"degree_known": degree is not None}, found
+
+
+def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
+    """Say roughly how long a run will take, if that is long and can be told."""
+    with suppress(ValueError):  # what does not work is said by the run itself
+        seconds = estimate(points, args)[1].seconds
+        if seconds is not None and seconds > LONG:
+            console.note(f"expect about {duration(seconds)}, within a factor of five or so")
 
 
 def tell_needs(points: Any, args: argparse.Namespace) -> None:

@@ -35,6 +35,7 @@ from .plot import add_color, by_name, check_picture, draw, for_picture, read_col
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
+MANY = 5_000  # points from which on a run may take long enough to be announced
 # what is written, by its flag: the name of the argument, and the label in the summary
 OUTPUTS = {
     "-o": ("output", "saved"),
@@ -96,6 +97,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
+    if not workers_read(args) and len(given.points) >= MANY:
+        from .dry_run import say_how_long
+
+        say_how_long(given.points, args, console)
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
         found = select(given.points, args, console, client)

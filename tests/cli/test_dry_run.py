@@ -10,7 +10,7 @@ import pytest
 
 from ies_gpu import cli, datasets, radius_graph
 from ies_gpu.files.writing import write_array
-from ies_gpu.resources import estimate_resources
+from ies_gpu.resources import Estimate, estimate_resources
 
 from .commands import FIT
 
@@ -74,3 +74,11 @@ def test_it_writes_nothing_and_fits_80_columns(points, tmp_path, capsys):
 
 def test_a_cluster_is_refused(points):
     assert cli.main(["fit", points, *FIT, "--dry-run", "--workers", "2"]) == 2
+
+
+@pytest.mark.parametrize("seconds", [3600.0, 1.0, None])
+def test_long_work_is_announced(points, monkeypatch, capsys, seconds):
+    monkeypatch.setattr("ies_gpu.cli.fit.MANY", 1)
+    monkeypatch.setattr("ies_gpu.cli.dry_run.estimate", lambda *_: ({}, Estimate({}, 0, 0, 0, seconds, "", 1.0)))
+    assert cli.main(["fit", points, *FIT, "--json"]) == 0
+    assert ("expect about 60 min" in capsys.readouterr().err) == (seconds == 3600)
