@@ -216,10 +216,10 @@ def products(size: Size) -> float:
 
 
 def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> Finding:
-    """Return the warning about a choice that takes much longer than with more memory, of which ``enough`` are bytes."""
+    """Return the warning about a choice that takes long for want of memory; ``enough`` bytes would avoid it."""
     reason = "the kernel is recomputed for every product" if recomputed else "a slower eigensolver is used"
     whose = option("memory_limit") if asked else "half of the free memory"
-    text = f"{whose} is {limit / 1e9:.2f} GB, so {reason}: much longer than with enough memory"
+    text = f"{whose} is {limit / 1e9:.2f} GB, so {reason}, which takes much longer than with enough memory"
     more = "" if enough is None else f"{option('memory_limit', rounded(enough))} would avoid it; "
     advice = f"{more}{option('dtype', 'mixed')} or a smaller {option('bandwidth')} need less"
     return warning("memory.slow", text, advice)
