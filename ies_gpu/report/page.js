@@ -310,9 +310,11 @@ class Run {
       if (high - low > 0.002) volumes.values.values.forEach((step, i) => { if (step >= low * STEPS && step <= high * STEPS) inside.push(this.rows[i]); });
       marked.set(inside, add);
     });
-    this.part(".volumes-text").textContent = volumes
-      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)}% of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""} Drag across the bars to mark points.`
+    const about = this.part(".volumes-text");
+    about.textContent = volumes
+      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)}% of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""}`
       : this.colours[0].why;
+    if (volumes) about.append(element("span", { class: "on-screen" }, " Drag across the bars to mark points."));
   }
 
   // --- the table
