@@ -127,6 +127,8 @@ class Stability:
         for pair in named:
             names = " and ".join(coordinate_names(pair[:2]))
             parts.append(f"The eigenvalues of {names} differ by only {pair.difference:.1%}, so the sample mixes them.")
+        if named:
+            parts.append("That alone does not make the map wrong.")
         return " ".join(parts)
 
     def _doubts(self) -> list[str]:
