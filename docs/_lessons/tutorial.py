@@ -80,7 +80,7 @@ print("first two:", diagnose(selection, X=X, subset=(0, 1)).verdict)
 
 from ies_gpu import selection_stability
 
-print(selection_stability(selection, X=X, n_refits=10))
+print(selection_stability(selection, X=X))
 
 # %%
 # A low share does not make the map wrong. Here the output says why it is low: the eigenvalues of two neighbours are so
