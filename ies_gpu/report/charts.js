@@ -138,7 +138,7 @@ function drawVolumes(holder, volumes, marked, pick) {
   svg.append(svgElement("path", { class: "axis", d: `M${left} ${top}V${bottom}H${right}` }));
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) svg.append(svgElement("text", { x: clamp(x(tick), left + 4, right - 6), y: bottom + 15, "text-anchor": "middle" }, String(tick)));
   for (const tick of ticks(0, most, 4)) svg.append(svgElement("text", { x: left - 5, y: y(tick) + 4, "text-anchor": "end" }, `${shortNumber(tick, 3)}`));
-  svg.append(svgElement("text", { x: left, y: 11 }, "% of points"), svgElement("text", { x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, "volume (0: a dimension is lost, 1: best)"));
+  svg.append(svgElement("text", { x: left, y: 11 }, "% of points"), svgElement("text", { x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, width < 290 ? "volume (1: best)" : "volume (0: a dimension is lost, 1: best)"));
   svg.style.cursor = "crosshair";
   svg.style.touchAction = "pan-y";
   svg.addEventListener("pointerdown", (event) => {
