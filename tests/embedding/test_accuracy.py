@@ -14,6 +14,7 @@ import ies_gpu
 from ies_gpu import diffusion_map, graph_laplacian, laplacian_of_points
 from ies_gpu.embedding.eigensolvers.accuracy import ANGLE, accuracy_of, distances_beyond, groups_of, separated
 from ies_gpu.embedding.laplacian import Laplacian
+from tests.thorough import first_of
 
 
 def blobs(rng, sizes, dim: int) -> np.ndarray:
@@ -73,7 +74,7 @@ def test_six_blobs_that_hang_by_threads(alpha, solver):
     assert (found.angles <= ANGLE).all() and (found.gaps < 1e-9).any()
 
 
-@pytest.mark.parametrize("link", [1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
+@pytest.mark.parametrize("link", first_of(1e-7, 1e-4, 1e-5, 1e-6, 1e-8))
 def test_however_faint_the_links(link):
     """At 1e-7 a whole vector was missed: guards that had not converged held most of it."""
     for m, k, dim in product((60, 200), (4, 6), (3, 10)):
@@ -140,7 +141,7 @@ def test_random_weakly_joined_graphs(seeds):
     assert outcomes.count("right") > seeds / 2, outcomes
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_angles_are_bounded_and_separating_lessens_them(seed):
     """Random spectra with close values, eigenvectors spoiled at random: the true angles lie below the bounds."""
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leadi
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_laplacian, laplacian_in_place
-from ies_gpu.embedding.order import cells_of, spatial_order
+from ies_gpu.embedding.order import spatial_order
 from ies_gpu.embedding.transition import SparseKernel
 from tests.backends import cpu_backend, sent, to_host
 from tests.thorough import first_of
@@ -153,7 +153,7 @@ def test_an_even_circle_is_solved_by_the_multilevel_method(quick):
 
 
 @pytest.mark.parametrize("roughness", [0.0, 1e-2])
-@pytest.mark.parametrize("missing", [1, 3, 12])
+@pytest.mark.parametrize("missing", [1, 12])
 def test_a_missed_copy_is_found_and_added(quick, rng, missing, roughness):
     """Guards need not have converged; what is added beside the wanted pairs must be an eigenvector all the same."""
     laplacian = flat_torus(24)
@@ -215,16 +215,6 @@ def test_a_walk_counts_the_eigenvalues_near_one(quick):
     assert operator.products == 0 and 4 < walk.time_until((walk.left[4] * walk.left[16]) ** 0.5) < 16
 
 
-def test_what_cells_lose_of_smooth_vectors(quick):
-    """Nothing of vectors that are multiples of the first on each cell, all of those that sum to 0 on each."""
-    n = 4096
-    top = np.full(n, n**-0.5)
-    steps = np.repeat(np.random.default_rng(0).normal(size=(n // 8, 2)), 8, axis=0)
-    signs = np.tile([1.0, -1.0], n // 2)[:, None]
-    for X, lost in ((steps - steps.mean(axis=0), 0), (signs, 1), (steps - steps.mean(axis=0) + signs, 0.5)):
-        assert looks.lost_on_cells(X, top, True, quick) == pytest.approx(lost, abs=0.05)
-
-
 @pytest.mark.parametrize("columns", [2, 6])
 def test_a_graph_in_many_dimensions_is_left_to_lanczos_at_once(quick, columns):
     """Its factor would fill up and cells do not represent its eigenvectors: either took a minute, Lanczos a second."""
@@ -242,15 +232,6 @@ def noisy_strip(n: int) -> Laplacian:
     return laplacian_of(
         np.column_stack([rng.uniform(0, 1, (n, 2)) * [6.25, 1], bandwidth * rng.normal(size=n)]), bandwidth
     )
-
-
-def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
-    """Their number grows with n; but for those that hold nearly all, they are cells of their own only once."""
-    levels = multilevel.build_levels(SymmetricTransition(noisy_strip(24_000), quick), 5)
-    lonely, held = multilevel.lonely_points(levels[0])
-    assert len(lonely) > 500 and len(held) < len(lonely) / 2
-    regular = [len(cells_of(24_000, True, multilevel.LEAF + k * multilevel.RATIO)) for k in range(len(levels) - 1)]
-    assert all(level.n <= cells + 2 * len(held) for level, cells in zip(levels[2:], regular[1:], strict=True))
 
 
 @pytest.mark.parametrize("size", first_of(18, 10, 40))
@@ -340,7 +321,7 @@ def test_the_choice_follows_the_graph(quick):
 
 
 def test_the_same_bits_twice_and_for_any_number_of_threads():
-    laplacian = strip(5000)
+    laplacian = strip(3000)
     found = []
     for threads in (2, 2, 1):
         backend = cpu_backend("numba")
@@ -350,18 +331,6 @@ def test_the_same_bits_twice_and_for_any_number_of_threads():
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].values, other.values)
         np.testing.assert_array_equal(found[0].vectors, other.vectors)
-
-
-@pytest.mark.parametrize("solver", ["multilevel", "lanczos"])
-def test_progress_is_reported_with_an_end_that_comes_true(quick, solver):
-    seen = []
-    start = np.random.default_rng(0).normal(size=2000)
-    operator = SymmetricTransition(strip(2000), quick)
-    leading_eigenpairs(operator, 5, start=start, ordered=True, solver=solver, progress=lambda *now: seen.append(now))
-    done, totals = np.array(seen).T
-    assert (np.diff(done) > 0).all() and ((totals > done) | (totals == 0)).all()
-    foretold = totals[(totals > 0) & (done > done[-1] / 2)] / done[-1]
-    assert len(foretold) and (foretold > 0.5).all() and (foretold < 2).all()
 
 
 @pytest.mark.parametrize("enough", first_of(0, 20))

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from ies_gpu import gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import base
 from ies_gpu.embedding import laplacian
-from ies_gpu.embedding.graph import Cells, check_sides, permuted
-from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
+from ies_gpu.embedding.graph import Cells, check_sides
+from ies_gpu.embedding.order import cell_starts, n_levels, spatial_order
 from tests.said import refused
 
 
@@ -80,15 +80,6 @@ def test_cells_hold_what_the_order_promises(on, rng):
         for a, b in zip(cell_starts(1003, 7)[:-1], cell_starts(1003, 7)[1:], strict=True)
     ]
     assert np.mean(widths) < 1.0
-
-
-def test_reordering_is_undone(rng):
-    X = rng.normal(size=(60, 2))
-    graph = radius_graph(X, radius=0.7)
-    order = rng.permutation(60)
-    there = permuted(graph, order)
-    np.testing.assert_array_equal(dense_of(there), dense_of(graph)[np.ix_(order, order)])
-    np.testing.assert_array_equal(dense_of(permuted(there, inverse_order(order))), dense_of(graph))
 
 
 @pytest.mark.parametrize("columns", [2, 30])

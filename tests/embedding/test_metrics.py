@@ -67,16 +67,14 @@ def test_cosine_sees_directions_only(points):
     assert automatic.diagnostics["parameters"]["intrinsic_dim"] == 2 and automatic.subset[0] == 0
 
 
-@pytest.mark.parametrize("metric", ["cosin", "manhattan", "haversine", "precomputed"])
-def test_the_error_for_a_foreign_metric_has_the_call_that_helps(points, metric):
+def test_the_error_for_a_foreign_metric_has_the_call_that_helps(points):
     """The line in the message is run as it stands."""
-    with pytest.raises(ValueError, match="metric must be one of") as caught:
-        select_coordinates(points, metric=metric, bandwidth=0.5, **SIZES)
-    if metric == "manhattan":
-        line = str(caught.value).partition("graph=")[2].partition(" instead of X")[0]
-        graph = eval(line, {"sklearn": sklearn, "X": points, "radius": 1.5})
-        np.testing.assert_allclose(graph.max(), 1.5, atol=0.05)
-        assert select_coordinates(graph=graph, bandwidth=0.5, **SIZES).coordinates.shape == (250, 6)
+    with refused("metric.choice") as caught:
+        select_coordinates(points, metric="manhattan", bandwidth=0.5, **SIZES)
+    line = str(caught.value).partition("graph=")[2].partition(" instead of X")[0]
+    graph = eval(line, {"sklearn": sklearn, "X": points, "radius": 1.5})
+    np.testing.assert_allclose(graph.max(), 1.5, atol=0.05)
+    assert select_coordinates(graph=graph, bandwidth=0.5, **SIZES).coordinates.shape == (250, 6)
 
 
 def test_a_row_without_a_direction_is_refused(points):

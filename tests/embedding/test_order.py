@@ -98,14 +98,6 @@ def test_fused_matching_is_that_of_plain(rng):
     np.testing.assert_allclose(*small, rtol=1e-5)
 
 
-def test_a_star_has_no_groups():
-    n = 2000
-    K = scipy.sparse.lil_matrix((n, n))
-    K[0, :] = K[:, 0] = 1.0
-    order, edges = matrix_order(K.tocsr())
-    assert sorted(order) == list(range(n)) and (edges[:-1] == 0).all()
-
-
 def test_a_map_of_a_kernel_comes_back_in_the_users_order(backend, early, on):
     _, K, bandwidth = shuffled_strip(3000)
     laplacian = graph_laplacian(K, bandwidth=bandwidth)

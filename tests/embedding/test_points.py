@@ -46,13 +46,6 @@ def test_a_graph_in_parts_is_kept_refused_or_reduced():
     assert diffusion_map(largest, n_components=3).coordinates.shape == (500, 3)
 
 
-def test_what_does_not_fit_together_is_refused():
-    with refused("n_neighbors.range"):
-        laplacian_of_points(X, bandwidth=EPS, n_neighbors=500)
-    with refused("intrinsic_dim.local"):
-        laplacian_of_points(X, bandwidth="local")
-
-
 @ON_HOST
 def test_a_laplacian_with_its_rows_can_be_given_with_its_map(backend):
     """Its own order is not that of the input, in which the coordinates are passed."""

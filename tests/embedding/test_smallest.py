@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import laplacian as laplacian_of
 from ies_gpu import smallest_eigenpairs
 from tests.said import refused
 
-METHODS = ["auto", "lanczos", "multilevel", "factorised"]
+METHODS = ["auto", "lanczos", "factorised"]  # and one more, on a graph large enough for it
 
 
 def ring(m: int) -> scipy.sparse.csr_matrix:
@@ -80,13 +80,13 @@ CLOSED = {
     "ring": (lambda: product(ring(700)), lambda: np.sort(of_ring(700))),
     "path": (lambda: product(line(1500)), lambda: of_line(1500)),
     "grid": (lambda: product(line(40), line(40)), lambda: sums(of_line(40), of_line(40))),
-    "torus": (lambda: product(ring(90), ring(90)), lambda: sums(of_ring(90), of_ring(90))),
+    "torus": (lambda: product(ring(40), ring(40)), lambda: sums(of_ring(40), of_ring(40))),
     "cube": (lambda: product(ring(12), ring(12), ring(12)), lambda: sums(of_ring(12), of_ring(12), of_ring(12))),
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "solver"), [pair for pair in product_of(CLOSED, METHODS[:2] + METHODS[3:]) if pair != ("path", "lanczos")]
+    ("name", "solver"), [pair for pair in product_of(CLOSED, METHODS) if pair != ("path", "lanczos")]
 )
 def test_combinatorial_laplacians_have_the_eigenvalues_of_their_closed_forms(name, solver):
     L, exact = (part() for part in CLOSED[name])
@@ -98,12 +98,11 @@ def test_combinatorial_laplacians_have_the_eigenvalues_of_their_closed_forms(nam
     assert found.gaps[:12] == pytest.approx(gaps[:12], rel=1e-5)
 
 
-@pytest.mark.parametrize("solver", METHODS)
-def test_it_takes_the_method_that_is_asked_for(solver):
+def test_the_multilevel_method_is_taken_if_it_is_asked_for():
     L = product(line(120), line(60))
-    found = smallest_eigenpairs(L, 8, solver=solver)
+    found = smallest_eigenpairs(L, 8, solver="multilevel")
     check(L, found, sums(of_line(120), of_line(60)))
-    assert found.info["method"] == solver or solver == "auto"
+    assert found.info["method"] == "multilevel"
 
 
 @pytest.mark.parametrize("n", [150, 900])
@@ -113,12 +112,6 @@ def test_a_normalised_laplacian_of_a_weighted_graph(n, given):
     found = smallest_eigenpairs(L, 10, null=root if given else None)
     check(L, found, np.linalg.eigvalsh(L.toarray()))
     assert abs(found.vectors[:, 0] @ root) == pytest.approx(np.linalg.norm(root), rel=1e-9)
-
-
-def test_the_null_vector_of_equal_weights_is_not_computed():
-    W = (kernel(900) > 0).astype(float)
-    found = smallest_eigenpairs(L := laplacian_of(W, normed=True), 5)
-    check(L, found, np.linalg.eigvalsh(L.toarray()))
 
 
 @pytest.mark.parametrize("sides", [(11, 11), (45, 45), (1000, 5)])
