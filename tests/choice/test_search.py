@@ -174,7 +174,7 @@ def test_a_penalty_lets_branch_and_bound_skip_most_sets(rng):
     assert found.details["sets_scored"] < 0.3 * found.details["sets_total"]
 
 
-@pytest.mark.parametrize("limit", [0, 1, 4])
+@pytest.mark.parametrize("limit", [0, 4])
 def test_the_gap_holds_when_a_limit_stops_the_search(rng, limit):
     U, values = frames(rng, n=100, m=12, d=3)
     for zeta in (0.0, 0.1):

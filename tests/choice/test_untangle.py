@@ -20,7 +20,7 @@ from ies_gpu import (
 )
 from ies_gpu.choice.naming import formula
 from ies_gpu.choice.rmetric import tangent_spaces
-from ies_gpu.choice.untangle import mixing_angles, more_open, shared_energy, turns_said, untangle
+from ies_gpu.choice.untangle import more_open, shared_energy, turns_said, untangle
 
 SIDES = np.array([2 * np.pi, 1.0])
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.2}
@@ -64,15 +64,6 @@ def test_a_factor_of_a_product_shares_no_energy_and_its_mixtures_share_that_of_t
     assert Q[2, 2] == pytest.approx(C[2, 2])  # a harmonic of the other factor shares all
     w = np.array([0, 0.8, 0.6, 0])
     assert w @ Q @ w / (w @ C @ w) == pytest.approx(0.36 * C[2, 2] / (0.64 * C[1, 1] + 0.36 * C[2, 2]))
-
-
-def test_the_mixing_angle_falls_with_the_gap_and_the_root_of_the_number_of_points():
-    F, values = product_gradients(40), np.array([1.0, 1.0 + 1e-3, 4.0, 2.0])
-    x = np.random.default_rng(0).normal(size=(len(F), 4))
-    few, many = mixing_angles(x, values, F, 100), mixing_angles(x, values, F, 400)
-    np.testing.assert_allclose(few, 2 * many)
-    wider = mixing_angles(x, values + [0, 1e-3, 0, 0], F, 100)
-    assert few[0, 1] / wider[0, 1] == pytest.approx(2, rel=1e-2)
 
 
 def test_the_open_turn_unmixes_a_factor_and_costs_stop_it():
