@@ -37,10 +37,6 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
             exec(compile(block, page, "exec"), {})
 
 
-def test_the_pages_with_code_are_found():
-    assert {"comparison.md", "judging.md", "new-points.md", "pipelines.md", "plots.md", "problems.md"} <= set(PAGES)
-
-
 @pytest.mark.filterwarnings("ignore")  # of scanpy
 def test_the_block_for_biologists(tmp_path, monkeypatch):
     """Scanpy draws what it finds."""
