@@ -51,7 +51,7 @@ def test_every_kind_of_file(tmp_path, ending):
     np.testing.assert_array_equal(read_points(tmp_path / f"points{ending}"), POINTS)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", ">f8", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("dtype", ["float16", ">f8", "int32", "bool"])
 def test_npy_of_any_real_dtype(tmp_path, dtype):
     np.save(tmp_path / "points.npy", POINTS.astype(dtype))
     found = read_points(str(tmp_path / "points.npy"))
@@ -142,10 +142,10 @@ def table(tmp_path):
 
 
 @pytest.mark.parametrize(("ending", "mark"), [(".csv", ","), (".tsv", "\t"), (".txt", " "), (".csv", "\t")])
-@pytest.mark.parametrize("header", ["", "x,y,z\n", "\ufeff# by hand\n\nx,y,z\n", '"a","c","d"\r\n'])
-def test_text_gives_every_bit_back(table, ending, mark, header):
-    text = header + "".join(",".join(map(repr, row)) + "\n" for row in POINTS.tolist())
-    np.testing.assert_array_equal(table(text.replace(",", mark), ending).X, POINTS)
+def test_text_gives_every_bit_back(table, ending, mark):
+    for header in ("", "x,y,z\n", "\ufeff# by hand\n\nx,y,z\n", '"a","c","d"\r\n'):
+        text = header + "".join(",".join(map(repr, row)) + "\n" for row in POINTS.tolist())
+        np.testing.assert_array_equal(table(text.replace(",", mark), ending).X, POINTS)
 
 
 @pytest.mark.filterwarnings("error")
@@ -179,26 +179,27 @@ def test_a_first_line_that_counts_is_read_as_names_with_a_warning(table):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "code", "place"),
     [
-        ("x,y\n1,2\n\n3,abc\n", "line 4, column 'y': 'abc' is not a number; correct it, or choose"),
-        ("1,2\n3,\n", "line 2, column 2: the cell is empty"),
-        ("1,2\nNA,3\n", "line 2, column 1: 'NA' is not a number; if this column names the rows, pass --index-col 0"),
-        ("x;y\n1.5;2\n", "'1.5;2' is not a number; separate cells with commas"),
-        ("1,2\n3,4,5\n", "line 2: 3 cells, but 2 in the lines above"),
-        ("x;y\n1,5;2,5\n", r"1 name \(x;y\), but .* 3 cells; .*separate cells with commas, and write decimal points"),
-        ("x,y\n1,2,3\n4,5,6\n", r"2 names \(x, y\), but .* 3 cells; if the first column .* --index-col 0"),
-        ("x,y,z\n1,2\n3,4\n", "the header has 3 names"),
-        ("x,y\n", "contains no points"),
-        ("# nothing\n\n", "contains no lines of numbers"),
-        ("x,word,x\n1,a,2\n", "2 columns called 'x'; choose one by its number, 0 or 2"),
-        (f"{','.join('abcdefghijkl')}\n{','.join('1' * 12)}\n", "no column 'x'; its columns are a, b, .*, k, l$"),
+        ("x,y\n1,2\n\n3,abc\n", "not_a_number", "line 4, column 'y'"),
+        ("1,2\n3,\n", "not_a_number", "line 2, column 2"),
+        ("1,2\nNA,3\n", "not_a_number", "--index-col 0"),
+        ("x;y\n1.5;2\n", "not_a_number", "commas"),
+        ("1,2\n3,4,5\n", "cells", "line 2"),
+        ("x;y\n1,5;2,5\n", "header", "commas"),
+        ("x,y\n1,2,3\n4,5,6\n", "header", "--index-col 0"),
+        ("x,y,z\n1,2\n3,4\n", "header", "3 names"),
+        ("x,y\n", "empty", "no points"),
+        ("# nothing\n\n", "empty", "no lines"),
+        ("x,word,x\n1,a,2\n", "column_repeated", "0 or 2"),
+        (f"{','.join('abcdefghijkl')}\n{','.join('1' * 12)}\n", "no_column", "a, b"),
     ],
 )
-def test_bad_text_names_the_place(table, text, words):
-    with pytest.raises(ValueError, match=words) as caught:
-        table(text, columns=("x",) if "called" in words or "its columns" in words else None)
-    assert "table.csv" in str(caught.value) and "\n" not in str(caught.value)
+def test_bad_text_names_the_place(table, text, code, place):
+    with refused(f"file.{code}") as caught:
+        table(text, columns=("x",) if "column" in code else None)
+    told = str(caught.value)
+    assert "table.csv" in told and place in told and "\n" not in told
 
 
 def test_colours_have_the_kinds_of_their_cells(table):
@@ -240,20 +241,15 @@ def test_other_tables_have_colours_too(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("points.mat", r"numpy\.save\('points\.npy', scipy\.io\.loadmat\('points\.mat'\)\['X'\]\)"),
-        ("points.feather", r"pandas\.read_feather\('points\.feather'\)\.to_parquet\('points\.parquet'\)"),
-        ("points.fits", r"astropy\.table\.Table\.read\('points\.fits'\)\.write\('points\.csv'\)"),
-        ("points.csv.gz", r"gunzip 'points\.csv\.gz'"),
-        ("points.xlsx", r"are read from \.npy, \.npz, \.csv, .* files, not from '\.xlsx'$"),
-        ("points.xtc", "--topology"),
-    ],
-)
-def test_what_is_not_read_is_converted_in_one_line(tmp_path, name, words):
+    ("name", "way"),
+    [("points.mat", "scipy.io.loadmat"), ("points.feather", "pandas.read_feather"), ("points.fits", "astropy.table"),
+     ("points.csv.gz", "gunzip"), ("points.xlsx", ".npy"), ("points.xtc", "--topology")],
+)  # fmt: skip
+def test_what_is_not_read_is_converted_in_one_line(tmp_path, name, way):
     (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(ValueError, match=words):
+    with refused("file.ending") as caught:
         read_points(tmp_path / name)
+    assert way in str(caught.value)
 
 
 def test_missing_files_and_folders(tmp_path):
@@ -268,7 +264,7 @@ def test_missing_files_and_folders(tmp_path):
         read_points(tmp_path / "several.npz", key="third")
 
 
-@pytest.mark.parametrize("ending", LIBRARY)
+@pytest.mark.parametrize("ending", [".parquet", ".h5", ".h5ad", ".zarr"])
 def test_what_is_missing_is_said(tmp_path, monkeypatch, ending):
     write_points(tmp_path / f"points{ending}")
     monkeypatch.setitem(sys.modules, {".h5ad": "anndata.io"}.get(ending, LIBRARY[ending]), None)
