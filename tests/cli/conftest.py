@@ -16,6 +16,12 @@ def columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
+@pytest.fixture
+def no_run(monkeypatch):
+    """What is refused is refused before the run."""
+    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+
+
 @pytest.fixture(scope="package")
 def folder(tmp_path_factory):
     """Points and a result that no test changes."""

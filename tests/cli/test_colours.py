@@ -77,8 +77,7 @@ def test_the_report_has_the_same_columns(folder):
         ("table.csv", None, 2, "--color is for the pictures of --plot and --report"),
     ],
 )
-def test_wrong_colours_are_found_before_the_run(folder, table, color, status, words, monkeypatch, capsys):
-    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+def test_wrong_colours_are_found_before_the_run(folder, table, color, status, words, no_run, capsys):
     (folder / "short.csv").write_text("a\n1\n2\n")
     path = str(folder / color) if color and color.endswith(".csv") else color or "side"
     more = ["--plot", str(folder / "map.png"), "--coordinates", str(folder / "map.csv")] if color else []

@@ -48,21 +48,6 @@ def test_the_story_fits_the_run(story):
     assert max(map(len, lines)) <= 80 or str(folder) in max(lines, key=len)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "lost", "found", "expected", "absent"),
-    [
-        ((0, 6), 0.0, 0.99, "recovers the strip: it keeps 99% of the width", "another set"),
-        ((0, 7), 0.0, 0.95, "The paper reports {phi1, phi7}", "is chosen"),
-        ((0, 3), 0.0, 0.1, "it keeps 10% of the width", "recovers"),
-        ((0, 6), 0.9, 0.99, "{phi1, phi2} keeps 90% of the width", "collapses"),
-        ((0, 1), 0.0, 0.0, "the search keeps {phi1, phi2}", "recovers"),
-    ],
-)
-def test_each_sentence_only_where_it_is_true(chosen, lost, found, expected, absent):
-    told = " ".join(demo.conclude(chosen, lost, found))
-    assert expected in told and absent not in told
-
-
 def test_without_matplotlib_it_runs_and_says_so(tmp_path, monkeypatch, capsys):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
@@ -70,12 +55,6 @@ def test_without_matplotlib_it_runs_and_says_so(tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "pip install 'ies-gpu[plot]'" in out and "ies-gpu fit your_points.npy" in out
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["points.npy", "report.html", "run.npz"]
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
-    (tmp_path / "file").write_text("in the way")
-    assert cli.main(["demo", "-o", str(tmp_path / "file")]) == 1
-    assert capsys.readouterr().err.startswith("ies-gpu: error: ")
 
 
 @pytest.mark.slow

@@ -31,19 +31,7 @@ def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
 def test_options_reach_the_selection(points, tmp_path, capsys):
     path = str(tmp_path / "run.npz")
     more = ["-m", "12", "--zeta", "5.5", "--radius", "2", "--dtype", "float32", "--device", "cpu", "--threads", "1"]
-    more += [
-        "--memory-limit",
-        "500M",
-        "--seed",
-        "3",
-        "--tol",
-        "1e-9",
-        "--percentile",
-        "60",
-        "--search",
-        "greedy",
-        "--quiet",
-    ]
+    more += ["--memory-limit", "500M", "--seed", "3", "--tol", "1e-9", "--percentile", "60", "--search", "greedy", "-q"]
     assert cli.main(["fit", points, *FIT, *more, "-o", path]) == 0
     assert capsys.readouterr() == ("", "")  # quiet is silent
     found = load(path)
@@ -86,8 +74,7 @@ def test_pictures_of_a_fit_and_of_a_saved_run(points, tmp_path, capsys):
         assert b"<svg" in (tmp_path / f"{kind}.svg").read_bytes()
 
 
-def test_what_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+def test_what_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch, no_run):
     (tmp_path / "folder.npz").mkdir()
     for output in ("no/run.npz", "folder.npz"):
         assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / output)]) == 1

@@ -23,21 +23,7 @@ no-untangle = true
 resume = false
 quiet = true
 """
-FLAGS = [
-    "points.npy",
-    "-o",
-    "flags.npz",
-    "-d",
-    "2",
-    "-s",
-    "2",
-    "--bandwidth",
-    "0.6",
-    "-m",
-    "12",
-    "--no-untangle",
-    "--quiet",
-]
+FLAGS = ["points.npy", "-o", "flags.npz", "-d", "2", "-s", "2", "--bandwidth", "0.6", "-m", "12", "--no-untangle", "-q"]
 
 
 @pytest.fixture(autouse=True)

@@ -139,8 +139,7 @@ def test_files_that_other_libraries_read(folder, kind):
         ("traj.xtc", [], 1, "use 'ies-gpu fit' with --topology"),
     ],
 )
-def test_what_does_not_work_is_said_before_the_run(folder, name, more, status, words, monkeypatch, capsys):
-    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+def test_what_does_not_work_is_said_before_the_run(folder, name, more, status, words, no_run, capsys):
     (folder / "traj.xtc").write_bytes(b"no trajectory")
     assert fit(folder, name, *more) == status
     assert words in " ".join(capsys.readouterr().err.split())

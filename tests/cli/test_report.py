@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import numpy as np
 import pytest
 
@@ -69,22 +66,6 @@ def table(folder):
         command = ["fit", str(folder / "clean.csv"), "--columns", "a,b", "--index-col", "cell", *FIT]
         assert cli.main([*command, "-o", str(folder / "cells.npz"), "--quiet"]) == 0
     return folder
-
-
-def columns_of(page):
-    run = json.loads(re.search(r'id="content">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])["runs"][0]
-    return {column["name"]: column["values"]["data"] for column in run["columns"]}
-
-
-def test_a_colour_file_in_another_order_is_matched_by_names(table):
-    head, *lines = (table / "clean.csv").read_text().splitlines()
-    (table / "mixed.csv").write_text("\n".join([head, *lines[::-1]]) + "\n")
-    pages = []
-    for name in ("clean", "mixed"):
-        more = ["--color", str(table / f"{name}.csv"), "-o", str(table / f"{name}.html")]
-        assert cli.main(["report", str(table / "cells.npz"), *more, "-q"]) == 0
-        pages.append(columns_of(table / f"{name}.html"))
-    assert pages[0] == pages[1] and set(pages[0]) == {"cell", "a", "b", "c"}
 
 
 def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, capsys):
