@@ -13,7 +13,6 @@ from ies_gpu.cli.parser import ADVICE, FLAGS, in_flags, say_in_flags
 from ies_gpu.findings import option, render, warning
 from ies_gpu.options import Options
 from tests.findings.source import ROOT, codes
-from tests.validation.cases import CASES, refusal
 
 OPTIONS = "|".join({field.name for field in fields(Options)} - {"entry"})
 UNMARKED = re.compile(rf"(?<![\w`.-])(?:{OPTIONS})=$|(?<![\w`.-])(?:{OPTIONS})=['\d]")
@@ -72,11 +71,3 @@ def test_every_option_in_a_sentence_is_marked():
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
                 assert not UNMARKED.search(node.value), f"{file.relative_to(ROOT)}:{node.lineno}"
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_refusals_read_well_in_both(case):
-    found = refusal(case).finding
-    for text in (str(found), say_in_flags(found)) if case != "ragged lists" else ():  # which ends in the words of NumPy
-        assert "`" not in text and "  " not in text and "\n" not in text
-        assert not text.endswith((".", ";", ":", " "))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -113,16 +112,10 @@ def test_what_once_came_through(place, label):
 @bounded(100)
 @given(st.sampled_from([".csv", ".npy", ".npz", ".txt"]), st.one_of(st.binary(max_size=400), st.text(max_size=200)))
 def test_files_of_chance(suffix, content):
-    check_reader(read_points, content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content, suffix)
-
-
-def check_reader(load, content: bytes, suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"file{suffix}")
-        path.write_bytes(content)
+        path.write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
         try:
-            load(path)
-        except zipfile.BadZipFile:
-            raise
+            read_points(path)
         except Exception as error:
             assert judged(error) == "refused"

@@ -55,8 +55,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", [*CALLS, "datasets.load"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, kind) for name in CALLS for kind in ("None", "Generator")), *(("datasets.load", kind) for kind in KINDS)],
+)
 def test_every_kind_of_random_state_is_taken(name, kind):
     call = CALLS.get(name, lambda state: datasets.load("D1", n_samples=50, random_state=state).X)
     first, again = call(KINDS[kind]()), call(KINDS[kind]())

@@ -77,8 +77,10 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize(
+    ("damage", "use"),
+    [*((damage, "cometric") for damage in DAMAGED), *(("a negative index", use) for use in USES if use != "cometric")],
+)
 def test_damaged_indices_are_refused(damage, use):
     matrix, function = USES[use]
     with refused("*.damaged"):
@@ -137,18 +139,16 @@ def test_what_scipy_remembers_of_a_matrix_is_not_trusted():
     np.testing.assert_array_equal(found.transition.toarray(), graph_laplacian(KERNEL).transition.toarray())
 
 
-@pytest.mark.parametrize("format", ["csr", "coo"])
-def test_two_distances_of_one_pair_are_refused(format):
+def test_two_distances_of_one_pair_are_refused():
     first, second = GRAPH.tocoo(), GRAPH.T.tocoo()  # a list of neighbours with each pair from both of its ends
-    parts = (np.concatenate([getattr(first, part), getattr(second, part)]) for part in ("data", "row", "col"))
-    data, rows, columns = parts
-    graph = scipy.sparse.coo_array((data, (rows, columns)), shape=GRAPH.shape)
-    if format == "csr":
-        graph = stored_twice(GRAPH)
-    with refused("graph.repeated"):
-        gaussian_kernel(graph, bandwidth=EPS)
-    with refused("graph.repeated"):
-        select_coordinates(graph=graph, bandwidth=EPS, **SIZES)
+    data, rows, columns = (
+        np.concatenate([getattr(first, part), getattr(second, part)]) for part in ("data", "row", "col")
+    )
+    for graph in (scipy.sparse.coo_array((data, (rows, columns)), shape=GRAPH.shape), stored_twice(GRAPH)):
+        with refused("graph.repeated"):
+            gaussian_kernel(graph, bandwidth=EPS)
+        with refused("graph.repeated"):
+            select_coordinates(graph=graph, bandwidth=EPS, **SIZES)
 
 
 def test_a_laplacian_of_ones_own_is_checked():
@@ -196,7 +196,7 @@ def test_the_way_to_a_symmetric_kernel_works(dense):
 
 
 @pytest.mark.parametrize("dtype", ["mixed", "float32"])
-@pytest.mark.parametrize("unit", [1e-150, 1e-46, 1e-42, 1e40, 1e150])
+@pytest.mark.parametrize("unit", [1e-150, 1e-46, 1e40])
 def test_the_unit_of_a_kernel_does_not_matter_in_single_precision(unit, dtype):
     """P is the same, whatever the kernel is multiplied by."""
     expected = select_coordinates(kernel=KERNEL, **SIZES)
