@@ -27,18 +27,6 @@ def test_what_is_given_is_not_looked_for(strip):
         estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_every_estimate_has_a_picture(strip):
-    X = strip[0][:500]
-    estimate = estimate_dimension(X)
-    (axes,) = estimate.plot().axes
-    assert axes.get_xlabel() and axes.get_ylabel() and str(estimate.value) in axes.figure.get_suptitle()
-    found = estimate_parameters(X, n_components=8)
-    panels = found.plot().axes
-    for axes, value in zip(panels, (f"{found.bandwidth:.3g}"[:3], found.intrinsic_dim, found.subset_size), strict=True):
-        assert axes.get_xlabel() and axes.get_ylabel() and str(value) in axes.get_title()
-
-
 def test_wrong_estimates_are_refused():
     X = plane(40, 2)
     for call, code in (

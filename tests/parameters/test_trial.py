@@ -13,7 +13,7 @@ from ies_gpu.backend.array import sample_rows
 from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.scan import FACTORS, Scan
-from ies_gpu.parameters.trial import FEW, NEARLY_ALL, some_rows, thin_trial, trial
+from ies_gpu.parameters.trial import thin_trial, trial
 from ies_gpu.run.inputs import Inputs, checked_points
 from ies_gpu.run.log import HeldLog
 from ies_gpu.run.run import Run
@@ -35,13 +35,6 @@ def small(monkeypatch):
     """What counts from 5,000 points on, from 500 on."""
     monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
     monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
-
-
-def test_the_rows():
-    assert some_rows(10_000, 0.4, 0).tolist() == sample_rows(10_000, 4000, 0).tolist()
-    assert len(some_rows(10_000, 0.1, 0)) == FEW
-    assert some_rows(10_000, 1.01 * NEARLY_ALL, 0) is None
-    assert some_rows(3000, 0.1, 0) is None
 
 
 @EVERY

@@ -73,16 +73,6 @@ def test_even_density_costs_no_trial(automatic):
 
 @pytest.mark.thorough
 @QUIET
-def test_of_many_points_it_is_tried_only_where_there_is_more_to_explain(monkeypatch):
-    """Two densities are explained by a fixed bandwidth but for what more points would explain, a fan is not."""
-    monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
-    data = shapes.load("uneven density", 1000, 2)
-    assert select_coordinates(data.X, device="cpu").diagnostics["automatic"]["local"] is None
-    assert select_coordinates(fan(1000, 3)[0], device="cpu").diagnostics["automatic"]["local"]["taken"]
-
-
-@pytest.mark.thorough
-@QUIET
 def test_a_fixed_bandwidth_is_found_on_request_and_has_a_place_for_new_points(followed):
     X, _, found = followed
     fixed = select_coordinates(X, bandwidth="fixed", device="cpu")

@@ -19,11 +19,10 @@ from ies_gpu import (
     select_coordinates,
 )
 from ies_gpu.choice.lost import lost_of_points
-from ies_gpu.findings import judgement_in, note, option, question_of, verdict_on
-from ies_gpu.options import Options
+from ies_gpu.findings import judgement_in, note, question_of, verdict_on
 from ies_gpu.parameters.dimension import dimension_of_sample
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings, stray_finding
+from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
 from tests.said import warned
 from tests.thorough import first_of
 
@@ -143,16 +142,6 @@ def test_on_the_cases_set_aside_sure_is_right_in_95_of_100():
     assert len(sure) >= 30 and np.mean(sure) >= 0.95
 
 
-@pytest.mark.parametrize(("stray", "subset"), [([1], (0, 2)), ([1, 2], (0, 3)), ([0, 1, 2, 3], (0, 3))])
-def test_stray_coordinates_are_excluded_where_enough_others_are_left(stray, subset):
-    options = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 4}
-    found = stray_finding(stray, 3, subset, Options(bandwidth=1.0, **options))
-    assert found.code == ("stray.kept" if len(stray) == 4 else "stray.excluded")
-    assert found.advised == {"self_loops": "False"} and option("bandwidth") in found.advice
-    nearest = stray_finding(stray, 3, subset, Options(n_neighbors=8, **options))
-    assert option("n_neighbors") in nearest.advice and option("bandwidth") not in nearest.advice
-
-
 def curve(n, noise):
     """A helix of three turns."""
     rng = np.random.default_rng(0)
@@ -160,15 +149,14 @@ def curve(n, noise):
     return np.column_stack([np.cos(t), np.sin(t), 0.3 * t]) + noise * rng.normal(size=(n, 3))
 
 
-@pytest.mark.parametrize("n", [600, 2000])
-def test_a_curve_with_two_dimensions_is_said_to_look_like_one(n):
+def test_a_curve_with_two_dimensions_is_said_to_look_like_one():
     """The tangent planes do not show it: at this bandwidth they see the bends."""
     options = {"bandwidth": 0.3, "subset_size": 2, "device": "cpu"}
     with warned("dimension.too_large"):
-        select_coordinates(curve(n, 0), intrinsic_dim=2, **options)
+        select_coordinates(curve(600, 0), intrinsic_dim=2, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error", IESWarning)
-        select_coordinates(curve(n, 0), intrinsic_dim=1, **options)
+        select_coordinates(curve(600, 0), intrinsic_dim=1, **options)
 
 
 @pytest.mark.parametrize("name", [f"D{k}" for k in range(1, 14)])
