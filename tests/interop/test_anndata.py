@@ -188,20 +188,3 @@ def test_points_that_were_changed_after_the_map_was_made_are_noticed(adata):
         other.obsm["X_pca"] = changed
         with pytest.raises(ValueError, match=r"adata.obsm\['X_pca'\] is not what the map was made from"):
             transform(other, new)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_scanpy_draws_real_cells(monkeypatch):
-    """700 blood cells that come with scanpy."""
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    scanpy = needed("scanpy", "test-all")
-    cells = scanpy.datasets.pbmc68k_reduced()
-    selection = ies_gpu.anndata.select(cells, use="connectivities")
-    assert selection.diagnostics["parameters"]["intrinsic_dim"] <= 2
-    axes = scanpy.pl.embedding(cells, basis="ies", color="bulk_labels", show=False)
-    drawn = axes.collections[0].get_offsets()
-    np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(cells.obsm["X_ies"][:, 0]))
-    kinds = cells.obs["bulk_labels"].to_numpy()
-    y = cells.obsm["X_ies"][:, 0]
-    between = sum((kinds == kind).sum() * (y[kinds == kind].mean() - y.mean()) ** 2 for kind in np.unique(kinds))
-    assert between / ((y - y.mean()) ** 2).sum() > 0.5  # kinds of cells that biologists named explain the first one
