@@ -17,22 +17,6 @@ from ..said import refused
 from .clusters import check_same, distributed, threads
 
 
-def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
-    from ies_gpu.cluster.team import Team, as_it_is, joined
-
-    rows = [np.arange(3.0), np.arange(10.0, 14.0)]
-    for places, tasks in ((1, 0), (2, 2)):
-        team = Team(client, "cpu")
-        team.places = [team.workers[i % places] for i in range(2)]
-        pieces, team.near = team.map(as_it_is, rows), [[1], [0]]
-        team.outgoing = team.map(as_it_is, [{1: np.array([2])}, {0: np.array([0, 3])}])
-        before = team.tasks
-        others = team.exchanged(pieces)
-        assert team.tasks - before == tasks
-        one, other = team.gather(team.map(joined, pieces, others))
-        assert one.tolist() == [0, 1, 2, 10, 13] and other.tolist() == [10, 11, 12, 13, 2]
-
-
 def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
     from ies_gpu.cluster.team import Call, Given, Team, joined, run_task
 

@@ -78,22 +78,6 @@ def test_pages_of_others_are_not_replaced(tmp_path, name):
     assert (tmp_path / name).read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("name", "label", "rows", "message"),
-    [
-        ("Not/Safe", "", [], "lower-case letters"),
-        ("late", "", [], "already"),
-        ("other", "Figure 9", [], "Figure 2"),
-        ("other", "", [(1, 2, 3)], "2 cells"),
-    ],
-)
-def test_wrong_items_are_refused_before_a_file_is_written(book, name, label, rows, message):
-    before = sorted(book.folder.iterdir())
-    with pytest.raises(ValueError, match=message):
-        book.table(name, "t", ["a", "b"], rows, label=label)
-    assert sorted(book.folder.iterdir()) == before
-
-
 def test_a_result_is_linked_as_a_page_to_explore(tmp_path, plain_kernels):
     X = np.random.default_rng(0).random((300, 2))
     selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.1, n_components=5)

@@ -112,19 +112,6 @@ def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch):
     assert "The first part" in page and "not finished" in page
 
 
-def test_the_result_comes_first(small, tmp_path, monkeypatch, capsys):
-    book, _ = small
-    (sentence,) = book.results
-    equal = rows_of(book.folder, "agreement")[0]["equal"] == "True"
-    assert f"the paper's on {int(equal)} of 1 data sets" in sentence
-    page, readme = ((book.folder / name).read_text(encoding="utf-8") for name in ("index.html", "README.md"))
-    assert page.index("of 1 data sets") < min(page.index("<nav>"), page.index("<section"))
-    assert readme.index("of 1 data sets") < readme.index("## ")
-    monkeypatch.setattr(experiment("synthetic"), "run", lambda made, **options: made.result("It agrees."))
-    assert main(["--only", "synthetic", "-o", str(tmp_path), "--quiet"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "It agrees."
-
-
 @pytest.mark.slow
 def test_the_papers_sets_and_orders(tmp_path):
     """D1 to D12 at their size: the chosen sets, greedy's first s, and what LLR takes."""
