@@ -11,7 +11,7 @@ import ies_gpu
 from ies_gpu import select, selection_stability
 from ies_gpu.analysis.stability import Stability, matched_subset, weighted_choices
 from ies_gpu.choice.search import search_exhaustive
-from ies_gpu.choice.stable import NearPair, near_pairs, same_up_to_twins
+from ies_gpu.choice.stable import NearPair, same_up_to_twins
 from ies_gpu.datasets import synthetic
 from ies_gpu.errors import NotConvergedError
 from ies_gpu.results.selection import Ranking, Selection
@@ -52,11 +52,6 @@ def test_weights_are_the_same_as_repeating_points(rng, on, s, parameters):
     assert len(set(explicit)) > 1  # otherwise the test could not fail
 
 
-def test_each_point_once_is_the_choice_itself(strip):
-    _, fit = strip
-    assert weighted_choices(fit, np.ones((1, len(fit.bases)), dtype=int)) == [fit.subset]
-
-
 def test_subsamples_choose_the_same_functions(strip):
     points, fit = strip
     found = selection_stability(fit, X=points, n_bootstrap=50, n_refits=6, n_threads=1)
@@ -90,11 +85,6 @@ def test_a_foreign_eigenvector_has_no_counterpart(strip, rng):
     foreign = fit.coordinates.copy()
     foreign[:, 5] = rng.normal(size=len(foreign))
     assert matched_subset(fit.coordinates, replace(fit, coordinates=foreign, subset=(0, 5))) == (-1, 0)
-
-
-def test_near_pairs():
-    assert near_pairs(np.array([1.0, 2.0, 2.05, 4.0]), 0.05) == (NearPair(1, 2, pytest.approx(0.05 / 2.05)),)
-    assert near_pairs(np.array([1.0, 2.0, 3.0]), 0.0) == ()
 
 
 def test_twins():
@@ -242,6 +232,7 @@ def calibration(ratio: float, density: float, reporters: range, fresh: range):
     return np.array(rows).T
 
 
+@pytest.mark.thorough
 def test_a_separated_mode_is_sure_and_recurs():
     """Ratio 2.3: the eigenvalues of (0,1) and (1,1) differ by 19 %."""
     confidence, recurs, _, _ = calibration(2.3, 0.5, range(1), range(100, 104))

@@ -9,13 +9,11 @@ import numpy as np
 import pandas
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, diagnose, plot, select_coordinates
 from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
-from ies_gpu.plot.maps import near
 
 from .pictures import drawn
 
@@ -118,14 +116,6 @@ def test_one_stray_point_does_not_set_the_axes(selection):
     assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1
 
 
-def test_heavy_tails_and_small_clusters_are_no_strays():
-    rng = np.random.default_rng(0)
-    assert near(rng.exponential(size=(5000, 2))).all()
-    assert near(np.r_[rng.normal(size=(980, 2)), rng.normal(size=(20, 2)) + 100]).all()  # 2 %
-    assert near(np.r_[rng.normal(size=(998, 2)), rng.normal(size=(2, 2)) + 100]).sum() == 998
-    assert near(np.zeros((9, 2))).all()
-
-
 @pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2), (0, 1, 2, 3)], ids=["flat", "in space", "grid"])
 def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset):
     figure = plot.embedding(selection, subset, colors=WORDS)
@@ -226,13 +216,6 @@ def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     assert ("12 of 30 sets" in figure.get_suptitle()) == (count == 30)
 
 
-def test_regrets_that_are_rounding_errors_do_not_set_the_axis(selection):
-    tiny = replace(selection, regrets=1e-17 * np.abs(selection.regrets))
-    regrets = drawn(plot.path(tiny)).axes[1]
-    labels = [*regrets.get_yticklabels(), regrets.yaxis.get_offset_text()]
-    assert "1e" not in "".join(label.get_text() for label in labels)
-
-
 def test_volumes_are_shares_of_all_points(selection):
     axes = drawn(plot.volumes(selection, [(0, 1), selection.subset])).axes[0]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
@@ -268,18 +251,3 @@ def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypat
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'ies-gpu\[plot\]'"):
         plot.path(selection)
-
-
-@pytest.mark.parametrize("own", [False, True], ids=["style", "axes"])
-def test_nothing_is_lost_on_a_dark_background(selection, own):
-    """Lines, words and marks differ from the background."""
-    import matplotlib.style
-
-    with matplotlib.style.context("dark_background"):
-        figure = drawn(plot.path(selection, ax=Figure().subplots(1, 2) if own else None))
-    for axes in figure.axes:
-        assert axes.get_facecolor() == (0, 0, 0, 1)
-        words = [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.get_legend().get_texts(), axes.title]
-        inks = [part.get_color() for part in (*words, *axes.lines, axes.xaxis.label)]
-        inks += [edge for marks in axes.collections for edge in marks.get_edgecolors()]
-        assert min(max(to_rgb(colour)) for colour in inks) > 0.4
