@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[2]
 CASE = "fit --json"
@@ -18,6 +19,7 @@ def golden(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_a_tree_agrees_with_itself_and_not_with_another_result(tmp_path):
     before = tmp_path / "before.json"
     assert golden(ROOT, "-o", before, "--only", CASE).returncode == 0

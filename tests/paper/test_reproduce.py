@@ -47,6 +47,7 @@ def small(tmp_path_factory):
     return book, parts
 
 
+@pytest.mark.thorough
 def test_a_small_reproduction_has_all_its_pages(small):
     book, parts = small
     names = {item.name for item in book.items}
@@ -61,6 +62,7 @@ def test_a_small_reproduction_has_all_its_pages(small):
     assert paper["1"] == "{1, 7}"
 
 
+@pytest.mark.thorough
 def test_numbers_of_a_small_reproduction_are_in_range(small):
     book, _ = small
     for row in rows_of(book.folder, "verification-table"):
