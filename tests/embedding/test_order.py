@@ -28,12 +28,6 @@ def shuffled_strip(n: int, degree: float = 90.0):
     return X, gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth
 
 
-@pytest.fixture
-def early(monkeypatch):
-    """Few points are enough for the multilevel method."""
-    monkeypatch.setattr(eigenpairs, "MULTILEVEL_FROM", 1000)
-
-
 def groups(edges: np.ndarray, depth: int) -> np.ndarray:
     """The number of the group of each row after some rounds."""
     return np.cumsum(edges[:-1] >= depth) - 1
@@ -98,7 +92,7 @@ def test_fused_matching_is_that_of_plain(rng):
     np.testing.assert_allclose(*small, rtol=1e-5)
 
 
-def test_a_map_of_a_kernel_comes_back_in_the_users_order(backend, early, on):
+def test_a_map_of_a_kernel_comes_back_in_the_users_order(backend, on):
     _, K, bandwidth = shuffled_strip(3000)
     laplacian = graph_laplacian(K, bandwidth=bandwidth)
     found = on(diffusion_map)(laplacian, n_components=6, solver="multilevel")
@@ -111,7 +105,8 @@ def test_a_map_of_a_kernel_comes_back_in_the_users_order(backend, early, on):
     np.testing.assert_allclose(found.coordinates, other.coordinates, atol=1e-7)  # signs too: one start vector
 
 
-def test_a_selection_from_a_kernel_is_that_of_the_points(early, tmp_path, monkeypatch):
+def test_a_selection_from_a_kernel_is_that_of_the_points(tmp_path, monkeypatch):
+    monkeypatch.setattr(eigenpairs, "MULTILEVEL_FROM", 1000)
     ask_for(monkeypatch, "multilevel")
     X, K, bandwidth = shuffled_strip(2500)
     common = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
