@@ -7,7 +7,7 @@ import scipy.sparse
 
 from ies_gpu.backend import active_backend, backend_of
 from ies_gpu.backend.base import current
-from ies_gpu.backend.steps import Step, call, report, reporting, step
+from ies_gpu.backend.steps import Step, call, report, step
 from tests.backends import each_device, sent, to_host
 
 
@@ -39,13 +39,3 @@ def test_a_step_works_on_the_backend_of_its_arrays_which_is_active():
     home, active = call(counted, np.zeros((3, 2)), twice=True)
     assert home is active and active.device == "cpu"
     assert counted.step == Step("counted", kernel="spmm", again=False) and counted.__name__ == "counted"
-
-
-def test_a_step_reports_to_whoever_listens_and_else_to_nobody():
-    heard = []
-    with reporting(lambda *done: heard.append(done)):
-        counted(np.zeros((2, 2)))
-        with reporting(lambda *done: None):
-            counted(np.zeros((5, 2)))
-    counted(np.zeros((2, 2)))
-    assert heard == [(1, 2), (2, 2)]

@@ -25,7 +25,7 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.embedding.nystrom import nystrom_extension
-from ies_gpu.errors import DeviceError, IESWarning
+from ies_gpu.errors import IESWarning
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.explained import points_at
@@ -34,6 +34,7 @@ from tests.backend.test_compare import quietly
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem, sent
 from tests.comparison import assert_agreement, stored_as
 from tests.real_cupy import plugged_in
+from tests.said import refused, warned
 from tests.thorough import first_of
 
 pytestmark = needs_cupy
@@ -189,14 +190,6 @@ def test_device_arrays_stay_on_the_device(cupy, machine):
     np.testing.assert_array_equal(given.get(), X)
 
 
-def test_device_arrays_may_be_worked_on_by_the_cpu(cupy):
-    X, arguments = problem("D1", 700)
-    found = select_coordinates(cupy.asarray(X), device="cpu", **arguments)
-    assert found.diagnostics["device"] == "cpu"
-    assert isinstance(found.coordinates, cupy.ndarray)
-    assert_agreement(found, on_cpu("D1", 700), 1e-12)
-
-
 class Tensor:
     """What Numba and others offer of an array on a GPU."""
 
@@ -282,9 +275,9 @@ def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
 def test_the_largest_part_of_a_disconnected_graph(machine):
     X, arguments = problem("D1", 700)
     both = np.concatenate([X, X[:300] + 1e3 * np.abs(X).max()])
-    with pytest.raises(ies_gpu.DisconnectedGraphError, match="2 parts"):
+    with refused("graph.disconnected", ies_gpu.DisconnectedGraphError):
         select_coordinates(both, device="cuda", **arguments)
-    with pytest.warns(IESWarning, match="largest"):
+    with warned("graph.left_out"):
         found = select_coordinates(both, device="cuda", disconnected="largest", **arguments)
     assert found.points.tolist() == list(range(700))
     assert found.subset == on_cpu("D1", 700).subset
@@ -309,19 +302,17 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
         assert found.diagnostics["device"] == "cuda:1"
         assert found.coordinates.device.id == found.score((0, 1)).device.id == 1
         assert_agreement(found, on_cpu("D1", 700))
-        with pytest.raises(RuntimeError, match="boom"), get_backend("cuda:1").active():
+        with pytest.raises(ZeroDivisionError), get_backend("cuda:1").active():
             assert machine.current == 1
-            raise RuntimeError("boom")
+            raise ZeroDivisionError
         assert machine.current == 0
-        with pytest.raises(DeviceError, match="no CUDA device 2; the numbers go from 0 to 1"):
-            on_cuda("D1", 700, device="cuda:2")
 
 
 # --- where CuPy and its libraries differ from NumPy, as a reading of CuPy 14.2 found ---
 
 
 @pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
-@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
     X = rng.random((600, columns)) + offset
     X[300:310] = X[300]  # equal points, more than there are neighbours
@@ -377,7 +368,7 @@ def test_copies_of_one_point_have_no_local_spectrum(cupy, machine):
     assert np.isfinite(spectra[0]).all()
 
 
-@pytest.mark.parametrize("solver", ["lanczos", "multilevel"])
+@pytest.mark.parametrize("solver", first_of("multilevel", "lanczos"))
 def test_many_entries_have_short_columns_that_are_never_copied(solver, monkeypatch):
     """From 2^31 entries on, here from 1,000: a library wants 64 bits for both arrays of indices, our kernels do not."""
     ask_for(monkeypatch, solver)

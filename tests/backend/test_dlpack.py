@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.backend import backend_of, get_backend
+from ies_gpu.backend import backend_of
 from ies_gpu.errors import DeviceError
 from ies_gpu.validation import check_points, check_real_array
 from tests.backends import needs_cupy
@@ -92,13 +92,3 @@ def test_a_tensor_on_the_device_is_not_copied(strip, machine):
     found = select_coordinates(given, device="cpu", **arguments)  # by way of the host, as it was asked for
     assert isinstance(found.coordinates, cupy.ndarray)
     assert found.subset == expected.subset
-
-
-@needs_cupy
-def test_a_tensor_on_the_host_goes_up_once(strip, machine):
-    X, arguments, expected = strip
-    found = select_coordinates(Tensor(X), device="cuda", **arguments)
-    assert isinstance(found.coordinates, np.ndarray)
-    assert found.subset == expected.subset
-    assert machine.transfers.count(("up", X.nbytes)) == 1
-    assert get_backend("cuda").to_host(Tensor(X)).shape == X.shape

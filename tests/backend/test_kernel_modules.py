@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,11 +30,6 @@ def test_kernels_take_the_arguments_of_plain(kernels):
         assert parameters(getattr(kernels, name)) == parameters(vars(plain)[name]), name
     with pytest.raises(AttributeError):
         kernels.leap  # noqa: B018
-
-
-def test_every_kernel_of_the_interface_is_asked_for():
-    text = "".join(path.read_text() for path in Path(ies_gpu.__file__).parent.rglob("*.py"))
-    assert set(INTERFACE) - set(re.findall(r"\bkernels\.(\w+)", text)) == set()
 
 
 def test_threads_are_set_bounded_and_restored(monkeypatch):

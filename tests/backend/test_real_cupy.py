@@ -14,9 +14,6 @@ from tests.real_cupy import plugged_in
 from tests.real_cupy.views import view
 
 pytestmark = needs_cupy
-SPLIT = r"""
-extern "C" __global__ void split(double* out) { if (threadIdx.x % 2) __syncthreads(); out[threadIdx.x] = 1; }
-"""
 
 
 def test_without_a_machine_there_is_no_driver():
@@ -68,12 +65,6 @@ def test_what_goes_beyond_an_array_is_refused():
             view(there.data.ptr, "float64", (6,))
     with pytest.raises(RuntimeError, match="memory of the host"):
         view(np.zeros(3).ctypes.data, "float64", (3,))
-
-
-def test_threads_that_wait_at_different_barriers_are_a_deadlock_in_kernels_of_ours(cupy, monkeypatch):
-    monkeypatch.setitem(text.ENTRIES["csr"], "split", "")
-    with pytest.raises(Exception, match="split: threads wait at different barriers"):
-        cupy.RawKernel(SPLIT, "split")((1,), (4,), (cupy.zeros(4),))
 
 
 def test_kernels_refuse_arguments_of_other_types(cupy):

@@ -31,7 +31,7 @@ def assert_eigenpairs(H, U, sigma, tolerance):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("m", [1, 2, 3, 5, 8, 20, 33, 64])
+@pytest.mark.parametrize("m", [1, 2, 5, 20, 33, 64])
 def test_leading_eigenpairs_in_every_dimension(side, m, dtype):
     csr = sparse_rows(60, 12, index=np.int64 if m == 33 else np.int32)
     Y = np.random.default_rng(1).normal(size=(60, m)).astype(dtype)
@@ -44,7 +44,7 @@ def test_leading_eigenpairs_in_every_dimension(side, m, dtype):
         assert_eigenpairs(H, U, sigma, 1e-12 if dtype == np.float64 else 2e-6)
 
 
-@pytest.mark.parametrize("degree", [1, 7, 8, 64, 65, 97, 193, 1000])
+@pytest.mark.parametrize("degree", [1, 8, 65, 97, 193, 1000])
 def test_every_way_to_fill_the_scratch(side, degree):
     rng = np.random.default_rng(degree)
     given = np.array([0, degree]), rng.integers(5, size=degree), rng.uniform(size=degree), rng.normal(size=(5, 6))
@@ -188,7 +188,7 @@ def score_error(U, subsets, found) -> float:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("m", [1, 2, 7, 20, 33, 64])
+@pytest.mark.parametrize("m", [1, 2, 7, 33, 64])
 def test_scores_of_every_dimension_and_size(side, m, dtype):
     for d in range(1, min(m, 8) + 1):
         U = bases(71, m, d, dtype)
