@@ -16,8 +16,8 @@ def wave(rng):
     return np.column_stack([np.cos(x), np.cos(2 * x), np.cos(y), np.cos(x) * np.cos(y)])
 
 
-def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(on, wave):
-    found = on(llr_ranking)(wave)
+def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(wave):
+    found = llr_ranking(wave)
     assert found.residuals[0] == 1
     assert found.residuals[1] < 0.1  # cos 2x = 2 cos^2 x - 1
     assert found.residuals[2] == pytest.approx(1, abs=0.1)
@@ -39,9 +39,9 @@ def brute_force(Y, k):
     return h, np.linalg.norm(fit - y) / np.linalg.norm(y)
 
 
-def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(on, rng):
+def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(rng):
     Y = rng.uniform(-0.1, 0.1, (200, 4))  # no lonely points, whose fits the ridge would decide
-    found = on(llr_ranking)(Y)
+    found = llr_ranking(Y)
     assert np.isnan(found.bandwidths[0])
     for k in (1, 2, 3):
         h, r = brute_force(Y, k)
@@ -50,12 +50,12 @@ def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(on, rng):
     assert found.order == tuple(np.argsort(-found.residuals, kind="stable"))
 
 
-def test_blocks_and_samples(on, wave):
+def test_blocks_and_samples(wave):
     small = CpuBackend(memory_limit=1 << 20)
     assert small.block_bytes() / (8 * 4 * len(wave)) < len(wave) / 10  # at least ten blocks
     X = wave[:, :3] / median_distances(wave, small)[3]
     assert leave_one_out(X, wave[:, 3], small) == pytest.approx(leave_one_out(X, wave[:, 3], CpuBackend()), rel=1e-10)
-    once, again, other = (on(llr_ranking)(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
+    once, again, other = (llr_ranking(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
     np.testing.assert_array_equal(once, again)
     assert (once != other).any()
 
