@@ -190,6 +190,14 @@ def test_device_arrays_stay_on_the_device(cupy, machine):
     np.testing.assert_array_equal(given.get(), X)
 
 
+def test_device_arrays_may_be_worked_on_by_the_cpu(cupy):
+    X, arguments = problem("D1", 700)
+    found = select_coordinates(cupy.asarray(X), device="cpu", **arguments)
+    assert found.diagnostics["device"] == "cpu"
+    assert isinstance(found.coordinates, cupy.ndarray)
+    assert_agreement(found, on_cpu("D1", 700), 1e-12)
+
+
 class Tensor:
     """What Numba and others offer of an array on a GPU."""
 
