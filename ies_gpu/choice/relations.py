@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .naming import names_text
+from .naming import coordinate_names, names_text
 
 FEW = 200  # points; below, the bins hold too few to tell a function from chance
 BINS = 40  # of a coordinate by rank: a function of it hardly varies within one
@@ -34,10 +34,10 @@ def find_relations(coordinates: np.ndarray, eigenvalues: np.ndarray) -> dict[int
     alike = np.where((j < np.arange(m)[:, None]) & (off <= SUM * eigenvalues[:, None]), alike, 0.0)
     found: dict[int, tuple[int, ...]] = {}
     for k in range(1, m):
-        best = int(alike[k].argmax()) if m > 2 else 0
+        best = int(alike[k].argmax())
         if (shares[:k, k] >= FOLLOWS).any():
             found[k] = (int((shares[:k, k] >= FOLLOWS).argmax()),)
-        elif m > 2 and alike[k, best] >= TIMES:
+        elif alike[k, best] >= TIMES:
             found[k] = int(i[best]), int(j[best])
     return found
 
@@ -46,9 +46,6 @@ def relations_text(found: dict[int, tuple[int, ...]]) -> str:
     """Return the relations as a sentence: ``phi2, phi3 follow phi1; phi8 is about phi1 times phi7``."""
     followed = {own[0]: [k for k, other in found.items() if other == own] for own in found.values() if len(own) == 1}
     said = [f"{names_text(ks)} follow{'s' * (len(ks) == 1)} {names_text([i])}" for i, ks in followed.items()]
-    said += [
-        f"{names_text([k])} is about {' times '.join(f'phi{i + 1}' for i in own)}"
-        for k, own in found.items()
-        if len(own) == 2
-    ]
+    products = {k: own for k, own in found.items() if len(own) == 2}
+    said += [f"phi{k + 1} is about {' times '.join(coordinate_names(own))}" for k, own in products.items()]
     return "; ".join(said)

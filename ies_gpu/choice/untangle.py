@@ -194,10 +194,11 @@ def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, d: int) -> 
     shares = left[:, np.min(left, axis=0) < NOISE]
     means, less = shares.mean(axis=1), shares[0] - shares
     passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
-    for k in sorted(np.flatnonzero(passed), key=lambda k: means[k]):
-        if lost_along(X, errors[k], d) <= LOSES * lost_along(X, errors[0], d):
-            return turns[k]
-    return None
+    if not passed.any():
+        return None
+    limit = LOSES * lost_along(X, errors[0], d)
+    best_first = (k for k in means.argsort() if passed[k])
+    return next((turns[k] for k in best_first if lost_along(X, errors[k], d) <= limit), None)
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:

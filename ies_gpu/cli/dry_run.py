@@ -88,10 +88,10 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     if found.device_bytes:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
     say(f"  time            {duration(found.seconds)}")
-    if found.factor > 1.1:
-        say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
     if found.seconds is not None:
         say("                  with an exhaustive search, within a factor of five; the first run also compiles")
+    if found.factor > 1.1:
+        say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
 
 
 def duration(seconds: float | None) -> str:

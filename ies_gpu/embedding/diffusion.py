@@ -100,7 +100,7 @@ def diffusion_map(
 
     Parameters
     ----------
-    laplacian : Laplacian
+    laplacian : Laplacian or sparse matrix
         The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`; or a sparse
         ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
     n_components : int, default=20
@@ -181,9 +181,8 @@ def leading_pairs(
         )
     if not sorted_rows:
         return pairs, operator.root
-    return replace(pairs, vectors=backend.xp.ascontiguousarray(rows.to_user(pairs.vectors))), rows.to_user(
-        operator.root
-    )
+    vectors = backend.xp.ascontiguousarray(rows.to_user(pairs.vectors))
+    return replace(pairs, vectors=vectors), rows.to_user(operator.root)
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:

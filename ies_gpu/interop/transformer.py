@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, c
 from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.graph import check_sides
-from ..embedding.local import with_diagonal
+from ..embedding.laplacian import with_diagonal
 from ..embedding.metrics import AFFINITY, GIVEN, check_metric, points_in_metric
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
 from ..errors import IESWarning, first_few
