@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, dataclass_transform
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, check_non_negative, validate_data
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
@@ -189,7 +189,13 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             Names such as ``phi1`` and ``phi7``.
         """
         check_is_fitted(self)
-        _check_feature_names_in(self, input_features, generate_names=False)
+        if input_features is not None:  # in scikit-learn's words, whose own function is private
+            own = getattr(self, "feature_names_in_", None)
+            if own is not None and not np.array_equal(own, np.asarray(input_features, dtype=object)):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(input_features) != (n := self.n_features_in_):
+                text = f"input_features should have length equal to number of features ({n})"
+                raise ValueError(f"{text}, got {len(input_features)}")
         return np.asarray(self.model_.names, dtype=object)
 
     @property
