@@ -15,8 +15,7 @@ import numpy as np
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief, one_line
-from ..files.containers import needs
-from ..files.points import POSITIONS, XYZ, check_readable, read_numbers
+from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers
 from ..files.writing import check_path
 from ..findings import tell, warning
 from ..validation import check_integer, check_members, check_real_array

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import first_few
 from ..findings import tell, warning
-from .containers import WORD, Choice, ContentError, Opened, PointFile, element_memory, needs, open_hdf5, read_element
+from .points import WORD, Choice, ContentError, Opened, PointFile, memory_of, needs, open_hdf5, read_element
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
 WHOLE = re.compile(r"[+-]?\d{1,18}")  # which 64 bits hold
@@ -28,7 +28,7 @@ class Table:
 
     ``names`` has "" for a column without one, and is None for a table without names. ``marks`` are the columns that
     name the rows unless another is asked for, and that are no coordinates. A kind of table has ``numbers``, which
-    returns columns as coordinates or raises :meth:`odd`, ``cells``, which returns their values, and ``memory``.
+    returns columns as coordinates or raises :meth:`odd`, and ``cells``, which returns their values.
     """
 
     def __init__(self, path: Path, names: Sequence[str] | None, width: int, marks: Sequence[int] = ()) -> None:
@@ -48,12 +48,12 @@ class Table:
     def typed(self, values: list[Any]) -> np.ndarray:
         """Return a column as integers, floats or words; what is missing is NaN or None."""
         known = [value for value in values if value is not None and value == value]
-        if all(isinstance(value, int | float) for value in known):
-            if len(known) == len(values) and not any(isinstance(value, float) for value in known):
-                return np.array(values)
-            return np.array([np.nan if value is None else float(value) for value in values])
-        words = [None if value is None or value != value else str(value) for value in values]
-        return np.array(words, dtype=object)
+        if not all(isinstance(value, int | float) for value in known):
+            words = [None if value is None or value != value else str(value) for value in values]
+            return np.array(words, dtype=object)
+        if len(known) == len(values) and not any(isinstance(value, float) for value in known):
+            return np.array(values)
+        return np.array([np.nan if value is None else float(value) for value in values])
 
     def place(self, name: str, *, number_first: bool = False) -> int:
         """Return where a column is, by name or by number from 0; pandas may have given numbers as names."""
@@ -61,16 +61,13 @@ class Table:
         same = [k for k, other in enumerate(self.names or ()) if other == name]
         if number is not None and (number_first or not same):
             return number
-        if len(same) > 1:
+        if len(same) == 1:
+            return same[0]
+        if same:
             way = f"choose one by its number, {' or '.join(map(str, same))}"
             raise ContentError("column_repeated", f"{self.path} has {len(same)} columns called {name!r}", way)
-        if same:
-            return same[0]
-        known = f"it has {self.width} columns without names"
-        if self.names is not None:
-            few = self.names if self.width <= 9 else [*self.names[:6], "...", *self.names[-2:]]
-            known = f"its columns are {', '.join(few)}"
-        raise ContentError("no_column", f"{self.path} has no column {name!r}; {known}")
+        known = "columns without names" if self.names is None else f"columns: {first_few(self.names, 9)}"
+        raise ContentError("no_column", f"{self.path} has no column {name!r}; it has {self.width} {known}")
 
     def points(self, choice: Choice) -> Opened:
         """Open the coordinates, with the names of the rows and columns."""
@@ -111,6 +108,9 @@ class Table:
         return ContentError("not_a_number", f"{where}: {what}; {way}")
 
 
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def open_text(path: Path, asked: Sequence[str]) -> Iterator[Table]:
     """Open a table of text; a column that is ``asked`` for by name tells that the first line is a header."""
@@ -126,10 +126,7 @@ def open_text(path: Path, asked: Sequence[str]) -> Iterator[Table]:
 class TextTable(Table):
     """A text file, with names in its first line if that has no numbers, counts from 0, or names are asked for.
 
-    Attributes
-    ----------
-    delimiter : str or None
-        What separates cells; None for blanks.
+    ``delimiter`` is what separates cells, None for blanks.
     """
 
     def __init__(self, path: Path, asked: Sequence[str]) -> None:
@@ -151,27 +148,21 @@ class TextTable(Table):
         if first == count:
             text = f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns"
             tell(warning("table.header", text, "if it is a point, put a line with names above it"))
-        names = self._fitting(path, first, following[0], quoted=start[1].startswith('"') or "0" in asked)
+        cells = following[0]
+        if len(cells) == len(first) + 1 and (start[1].startswith('"') or "0" in asked or not is_number(cells[0])):
+            first = ["", *first]  # R gives the column with the names of rows none
+        if len(cells) != len(first):
+            text = f"{path}: the header has {len(first)} names ({first_few(first, 8)}), but the first line of data has"
+            way = "if the first column names the rows, pass --index-col 0; otherwise separate cells with commas"
+            raise ContentError("header", f"{text} {len(cells)} cells", f"{way}, and write decimal points")
         # a first column without a name holds the names of the rows: R and pandas write it so
-        super().__init__(path, names, len(names), [0] if names[0] == "" and len(names) > 1 else [])
-
-    def _fitting(self, path: Path, names: list[str], cells: list[str], *, quoted: bool) -> list[str]:
-        """Return the names, one for each cell of the first line of data; R gives the names of rows none."""
-        if len(cells) == len(names):
-            return names
-        if len(cells) == len(names) + 1 and (quoted or not is_number(cells[0])):
-            return ["", *names]
-        found = [f"{len(each)} {one}{'s' * (len(each) != 1)}" for each, one in ((names, "name"), (cells, "cell"))]
-        text = f"{path}: the header has {found[0]} ({first_few(names, 8)}), but the first line of data has {found[1]}"
-        way = "if the first column names the rows, pass --index-col 0; otherwise separate cells with commas, and write"
-        raise ContentError("header", text, f"{way} decimal points")
+        super().__init__(path, first, len(first), [0] if first[0] == "" and len(first) > 1 else [])
 
     def _split(self, text: str) -> list[str]:
         """Return the cells of a line; those in quotes may hold what separates others."""
         text = text if self.delimiter else " ".join(text.split())
-        return [
-            cell.strip() for cell in next(csv.reader([text], delimiter=self.delimiter or " ", skipinitialspace=True))
-        ]
+        reader = csv.reader([text], delimiter=self.delimiter or " ", skipinitialspace=True)
+        return [cell.strip() for cell in next(reader)]
 
     def _data(self) -> Iterator[tuple[int, str]]:
         """Yield the lines of data with their numbers; each must have as many cells as the others."""
@@ -209,10 +200,8 @@ class TextTable(Table):
     def typed(self, values: list[Any]) -> np.ndarray:
         known = [None if value.lower() in MISSING else value for value in values]
         if all(value is None or is_number(value) for value in known):
-            return super().typed(
-                [value and (int(value) if WHOLE.fullmatch(value) else float(value)) for value in known]
-            )
-        return np.array(known, dtype=object)
+            known = [value and (int(value) if WHOLE.fullmatch(value) else float(value)) for value in known]
+        return super().typed(known)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -232,21 +221,31 @@ def is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-class Parquet(Table):
+# --- what pandas reads -----------------------------------------------------------------------------------------------
+
+
+class Frame(Table):
+    """A table of which a library reads some columns as a data frame."""
+
+    def read(self, places: list[int]) -> Any:
+        raise NotImplementedError
+
+    def cells(self, places: list[int]) -> list[list[Any]]:
+        frame = self.read(places)
+        return [frame.iloc[:, k].astype(object).tolist() for k in range(len(places))]
+
+
+class Parquet(Frame):
     """A Parquet file; an index that pandas wrote names the rows, its levels joined by commas."""
 
-    def __init__(self, path: Path) -> None:
-        try:
-            import pyarrow.parquet
-        except ImportError:
-            raise needs(path, "pyarrow", "files") from None
-        schema = pyarrow.parquet.read_schema(path)
+    def __init__(self, path: Path, file: Any) -> None:
+        schema = self.schema = file.schema_arrow
         index = (schema.pandas_metadata or {}).get("index_columns", ())
         super().__init__(path, schema.names, len(schema.names), [k for k, n in enumerate(schema.names) if n in index])
-        self.kinds = [field.type for field in schema]
-        # a word that many rows share is kept once, however few bytes it takes in the file
-        texts = [field.name for field in schema if str(field.type) == "string"]
-        self.file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)
+        self.file = file
+
+    def _is_number(self, place: int) -> bool:
+        return str(self.schema.types[place]).startswith(("int", "uint", "halffloat", "float", "double", "bool"))
 
     def memory(self, places: list[int]) -> int:
         about = self.file.metadata
@@ -254,61 +253,47 @@ class Parquet(Table):
         groups = [about.row_group(k).total_byte_size for k in range(about.num_row_groups)]
         return max(about.num_rows * sum(each), max(groups, default=0))
 
-    def _is_number(self, place: int) -> bool:
-        import pyarrow.types as kinds
-
-        kind = self.kinds[place]
-        return bool(kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind))
-
-    def _called(self, places: list[int]) -> list[str]:
-        return [(self.names or [])[k] for k in places]
-
-    def _read(self, places: list[int]) -> list[Any]:
-        table = self.file.read(columns=self._called(places))
-        return [table.column(name) for name in self._called(places)]
+    def read(self, places: list[int]) -> Any:
+        names = [self.schema.names[k] for k in places]
+        return self.file.read(columns=names).select(names).to_pandas(ignore_metadata=True)
 
     def numbers(self, places: list[int]) -> np.ndarray:
         for k in places:
             if not self._is_number(k):
-                batches = self.file.iter_batches(100, columns=self._called([k]))
+                batches = self.file.iter_batches(100, columns=[self.schema.names[k]])
                 raise self.odd(k, next((value.as_py() for value in next(batches)[0] if value.is_valid), None))
-        return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in self._read(places)])
-
-    def cells(self, places: list[int]) -> list[list[Any]]:
-        found = []
-        for column in self._read(places):
-            if str(column.type).startswith("dictionary") and column.num_chunks:
-                column = column.unify_dictionaries()
-                words = column.chunk(0).dictionary.to_pylist()
-                codes = [code for chunk in column.chunks for code in chunk.indices.to_pylist()]
-                found.append([None if code is None else words[code] for code in codes])
-            else:
-                found.append(column.to_pylist())
-        return found
+        return self.read(places).to_numpy(np.float64)
 
 
-class Cells(Table):
+class Cells(Frame):
     """The annotations of cells in an AnnData file, below the names of the cells."""
 
     def __init__(self, path: Path, obs: Any) -> None:
-        self.obs = obs
         names = obs.attrs["column-order"]
         super().__init__(path, ["name", *map(str, names)], len(names) + 1)
+        self.obs = obs
 
     def memory(self, places: list[int]) -> int:
-        return element_memory(self.obs)
+        return memory_of(self.obs)
 
-    def cells(self, places: list[int]) -> list[list[Any]]:
+    def read(self, places: list[int]) -> Any:
         frame = read_element(self.path, self.obs)
-        return [(frame.index if k == 0 else frame.iloc[:, k - 1]).tolist() for k in places]
+        frame.insert(0, "name", frame.index, allow_duplicates=True)
+        return frame.iloc[:, places]
 
 
 @contextlib.contextmanager
 def open_parquet(path: Path, _: Sequence[str]) -> Iterator[Table]:
-    """Open a Parquet file."""
-    table = Parquet(path)
-    with table.file:
-        yield table
+    """Open a Parquet file; a word that many rows share is kept once, however few bytes it takes in the file."""
+    try:
+        import pandas  # noqa: F401
+        import pyarrow.parquet
+    except ImportError as error:
+        raise needs(path, error.name or "pyarrow", "files") from None
+    schema = pyarrow.parquet.read_schema(path)
+    texts = [field.name for field in schema if str(field.type) == "string"]
+    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
+        yield Parquet(path, file)
 
 
 @contextlib.contextmanager

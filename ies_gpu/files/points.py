@@ -1,4 +1,7 @@
-"""Reading files: which reader takes which, points from .npy and .npz, and the one rule on what may be unpacked."""
+"""Reading files: which reader takes which, arrays from .npy, .npz, HDF5 and AnnData, and what may be unpacked.
+
+Nothing is unpickled, and nothing is read from another file.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,12 +20,17 @@ import numpy as np
 
 from ..backend.machine import available_memory
 from ..errors import one_line
-from .containers import NAMES, Choice, ContentError, Opened, PointFile, cells, hdf5_array, only_points, zarr_array
+from ..findings import Finding
 from .remote import check_local, fetched, is_remote, shown
 
 if TYPE_CHECKING:
     from .columns import Table
 
+NAMES = ("X", "points", "R")  # which array holds the points, if there are several
+POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
+XYZ = (".xyz", ".extxyz")
+HEADER = "header.json"  # the first member of what ``storage.save`` writes
+WORD = 64  # bytes that a text takes at least
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
 # what to do with files that are not read
@@ -30,18 +38,55 @@ OTHERWISE = {
     ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
     ".feather": "convert it once: pandas.read_feather('{0}.feather').to_parquet('{0}.parquet')",
     ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
+    ".zarr": "convert it once: numpy.save('{0}.npy', zarr.open('{0}.zarr')['X'])",
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
 }
-XYZ = (".xyz", ".extxyz")
-POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
-HEADER = "header.json"  # the first member of what ``storage.save`` writes
-
 # what a damaged file may raise, depending on where it was cut or changed
 DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, RuntimeError),  # the last where it looks encrypted
     *(EOFError, LookupError, ValueError, OSError, TypeError, AttributeError, OverflowError, SyntaxError),
 )
+
+
+class ContentError(ValueError):
+    """A sound file with the wrong content, unlike what a library raises about a damaged one."""
+
+    def __init__(self, code: str, text: str, advice: str = "") -> None:
+        self.finding = Finding(f"file.{code}", "error", text, advice)
+
+    def __str__(self) -> str:
+        return str(self.finding)
+
+    def renamed(self, old: str, new: str) -> ContentError:
+        """Return the error with another name for the file in it."""
+        return ContentError(*(part.replace(old, new) for part in self.args))
+
+
+class PointFile(NamedTuple):
+    """Points as they were read, with the names of rows and columns where the file has them."""
+
+    X: np.ndarray
+    rows: Any = None
+    columns: Sequence[str] | None = None
+
+
+class Choice(NamedTuple):
+    """Which part of a file is wanted: an array by key, or columns of a table by name or by number from 0.
+
+    ``columns`` are the coordinates, and ``index_col`` holds the names of the rows.
+    """
+
+    key: str | None = None
+    columns: tuple[str, ...] | None = None
+    index_col: str | None = None
+
+
+class Opened(NamedTuple):
+    """A part of a file that was opened but not read: the bytes that it says it takes in memory, and how to read it."""
+
+    nbytes: int
+    read: Callable[[], Any]
 
 
 def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
@@ -82,6 +127,14 @@ def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = No
         return _unpacked(local, table.colours(wanted))
 
 
+def is_table(path: str) -> bool:
+    """Return whether a file, by its ending, has columns of other kinds beside the points."""
+    return os.path.splitext(shown(path))[1].lower() in TABLES
+
+
+# --- any file --------------------------------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def _local(path: str | os.PathLike[str], readers: Collection[str], what: str) -> Iterator[tuple[Path, str]]:
     """Give the place of a file on this machine and its ending; check that it can be read."""
@@ -91,10 +144,10 @@ def _local(path: str | os.PathLike[str], readers: Collection[str], what: str) ->
             yield found
         return
     path = Path(path)
-    if not (path.is_dir() and path.suffix.lower() == ".zarr"):  # which is a folder
+    if path.suffix.lower() != ".zarr":  # a folder, which is not read
         check_readable(path)
     ending = ending_of(os.fspath(path), readers, what)
-    if path.is_file() and path.stat().st_size == 0:
+    if path.stat().st_size == 0:
         raise ContentError("empty", f"{path} is empty; save it again")
     with sound(path):
         yield path, ending
@@ -157,16 +210,25 @@ def _checked(path: Path, array: np.ndarray) -> np.ndarray:
     return array
 
 
-@contextlib.contextmanager
-def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
-    """Open an ``.npy`` file, which is mapped if it is large."""
-    if zipfile.is_zipfile(path):
-        raise ContentError("ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
-    with open(path, "rb") as file:
-        header = read_header_of(file, path.stat().st_size)
-    refuse_objects(path, header)
-    small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
-    yield Opened(0, lambda: PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False)))
+def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) -> str:
+    """Return the name of the array that was asked for, or of the one that can be the points."""
+    flat = [name for name, shape in shapes.items() if len(shape) == 2]
+    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "no arrays of numbers"
+    if key is not None and key not in shapes:
+        raise ContentError("no_array", f"{path} has no array {key!r}; it has {listed}")
+    for found in ([key] * (key is not None), [*shapes], [name for name in NAMES if name in flat], flat):
+        if len(found) == 1:
+            return str(found[0])
+    way = ". Choose one with --key" if flat else ""
+    raise ContentError("no_array", f"{path} must contain one array with 2 axes or one called X; it has {listed}{way}")
+
+
+def needs(path: Path, library: str, extra: str) -> ImportError:
+    """Return the error that says what to install to read or write a file."""
+    return ImportError(f"{path} needs {library}: pip install 'ies-gpu[{extra}]'")
+
+
+# --- NumPy -----------------------------------------------------------------------------------------------------------
 
 
 class Header(NamedTuple):
@@ -192,6 +254,18 @@ def refuse_objects(path: Path, header: Header) -> None:
     """Refuse an array of Python objects, which would have to be unpickled."""
     if header.dtype.hasobject:
         raise ContentError("objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
+
+
+@contextlib.contextmanager
+def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open an ``.npy`` file, which is mapped if it is large."""
+    if zipfile.is_zipfile(path):
+        raise ContentError("ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
+    with open(path, "rb") as file:
+        header = read_header_of(file, path.stat().st_size)
+    refuse_objects(path, header)
+    small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
+    yield Opened(0, lambda: PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False)))
 
 
 @contextlib.contextmanager
@@ -246,6 +320,92 @@ def holds_molecule(path: str) -> bool:
     return False  # the file is not sound, which its reader says
 
 
+# --- HDF5 and AnnData ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file all of whose data lie in it; others could name any file that this user may read."""
+    try:
+        import h5py
+    except ImportError:
+        raise needs(path, "h5py", "anndata" if path.suffix.lower() == ".h5ad" else "files") from None
+    outside: list[str] = []
+
+    def look(name: str, item: Any) -> None:
+        if isinstance(item, h5py.ExternalLink) or (
+            isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
+        ):
+            outside.append(name)
+
+    with h5py.File(path, "r") as file:
+        file.visititems_links(look)  # which follows none of them
+        if not outside:
+            file.visititems(look)
+        if outside:
+            text = f"{path}: {outside[0]!r} is kept in another file or is a view of other data, which is not read"
+            raise ContentError("elsewhere", text, "save the array itself, e.g. with numpy.save")
+        yield file
+
+
+def datasets_in(group: Any) -> dict[str, Any]:
+    """Return the data sets below a group, or the one that it is, by name."""
+    if hasattr(group, "shape"):
+        return {"": group}
+    found: dict[str, Any] = {}
+    group.visititems(lambda name, item: found.update({name: item} if hasattr(item, "shape") else {}))
+    return found
+
+
+def bytes_of(array: Any) -> int:
+    """Return the bytes that a data set says it has, or one chunk of it if that is more."""
+    most = max(math.prod(array.shape or ()), math.prod(array.chunks or ()))
+    return most * (WORD if array.dtype.kind in "OSUT" else array.dtype.itemsize)
+
+
+def memory_of(element: Any) -> int:
+    """Return the bytes that an element of an AnnData file says it has; a sparse matrix is made dense."""
+    shape = element.attrs.get("shape", element.attrs.get("h5sparse_shape", ()))
+    return 8 * math.prod(map(int, shape)) + sum(map(bytes_of, datasets_in(element).values()))
+
+
+@contextlib.contextmanager
+def hdf5_array(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open a data set of an HDF5 file."""
+    with open_hdf5(path) as file:
+        found = {name: item for name, item in datasets_in(file).items() if item.dtype.kind in "buif"}
+        chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, choice.key)]
+        yield Opened(bytes_of(chosen), lambda: PointFile(chosen[()]))
+
+
+@contextlib.contextmanager
+def cells(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open cells of an AnnData file: ``key`` is X or a name in obsm; X_pca if there is one, and X otherwise."""
+    with open_hdf5(path) as file:
+        there = {"X": file["X"]} if "X" in file else {}
+        there |= dict(file["obsm"]) if "obsm" in file else {}
+        key = choice.key or ("X_pca" if "X_pca" in there else "X")
+        if key not in there:
+            raise ContentError("no_array", f"{path} has no array {key!r}; it has {', '.join(there)}")
+
+        def read() -> PointFile:
+            X = read_element(path, there[key])
+            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+            columns = read_element(path, file["var"]).index if key == "X" else None
+            return PointFile(X, read_element(path, file["obs"]).index, columns)
+
+        yield Opened(sum(map(memory_of, (there[key], file["obs"], file["var"]))), read)
+
+
+def read_element(path: Path, element: Any) -> Any:
+    """Read one element of an AnnData file."""
+    try:
+        from anndata.io import read_elem
+    except ImportError:
+        raise needs(path, "anndata", "anndata") from None
+    return read_elem(element)
+
+
 def open_table(path: Path, ending: str, asked: Sequence[str]) -> contextlib.AbstractContextManager[Table]:
     """Open a table; a column that is ``asked`` for by name tells that the first line of text is a header."""
     from .columns import open_cells, open_parquet, open_text
@@ -253,15 +413,8 @@ def open_table(path: Path, ending: str, asked: Sequence[str]) -> contextlib.Abst
     return {".parquet": open_parquet, ".h5ad": open_cells}.get(ending, open_text)(path, asked)
 
 
-def is_table(path: str) -> bool:
-    """Return whether a file, by its ending, has columns of other kinds beside the points."""
-    return os.path.splitext(shown(path))[1].lower() in TABLES
-
-
-ARRAYS = {
-    ".npy": npy_array, ".npz": npz_array, ".h5": hdf5_array, ".hdf5": hdf5_array, ".h5ad": cells, ".zarr": zarr_array,
-}  # fmt: skip
+ARRAYS = {".npy": npy_array, ".npz": npz_array, ".h5": hdf5_array, ".hdf5": hdf5_array, ".h5ad": cells}
 TABULAR = (".csv", ".tsv", ".txt", ".parquet")
 TABLES = (*TABULAR, ".h5ad")
-KEYED = (".npz", ".h5", ".hdf5", ".h5ad", ".zarr")
-READERS = (".npy", ".npz", *TABULAR, ".h5", ".hdf5", ".h5ad", ".zarr")
+KEYED = (".npz", ".h5", ".hdf5", ".h5ad")
+READERS = (".npy", ".npz", *TABULAR, ".h5", ".hdf5", ".h5ad")

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import brief
-from .containers import needs
+from .points import needs
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 SETTLED = 3600.0  # seconds without a change after which a temporary file counts as left behind
