@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -15,21 +15,17 @@ import numpy as np
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief, one_line
-from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers
+from ..files.points import POSITIONS, XYZ, ContentError, check_readable, needs, read_numbers
 from ..files.writing import check_path
 from ..findings import tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
+READERS = {".npz": "NumPy", **dict.fromkeys(XYZ, "ase")}  # and with a topology MDAnalysis
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")  # of atoms, in an .npz
 STRAIGHT = 1e-10  # a sine up to this is rounding error
 BENT = 0.1  # chains that come nearer to a line than this have no torsion worth following
 LEAST = 5  # frames of either hand before we speak of mirror images
 BOND = 1.25  # times the sum of two covalent radii: atoms further apart are not bonded
-# atomic number and covalent radius in Angstrom (Cordero et al. 2008)
-ELEMENTS = {
-    "H": (1, 0.31), "B": (5, 0.84), "C": (6, 0.76), "N": (7, 0.71), "O": (8, 0.66), "F": (9, 0.57), "Si": (14, 1.11),
-    "P": (15, 1.07), "S": (16, 1.05), "Cl": (17, 1.02), "Se": (34, 1.20), "Br": (35, 1.20), "I": (53, 1.39),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +57,11 @@ class Trajectory:
 def load_molecule(
     source: Any, *, topology: str | os.PathLike[str] | None = None, atoms: Sequence[int] | None = None
 ) -> Trajectory:
-    """Load the frames of a molecule from a file, or take them over from ASE or MDAnalysis.
+    """Load the frames of a molecule from a file, or take them over from ASE.
 
     Parameters
     ----------
-    source : str, path-like, list of ase.Atoms, MDAnalysis.Universe or MDAnalysis.AtomGroup
+    source : str, path-like or list of ase.Atoms
         An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and,
         if they are known, atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the
         extra ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis
@@ -89,52 +85,39 @@ def load_molecule(
     >>> datasets.load_molecule("water.npz")
     Trajectory(2 frames of 3 atoms)
     """
-    name = "source"
     if isinstance(source, str | os.PathLike):
-        source, name = _opened(Path(check_path(source)), topology), str(source)
-    if isinstance(source, Trajectory):
-        found = source
-    elif hasattr(source, "atoms") and hasattr(getattr(source, "universe", source), "trajectory"):
-        found, atoms = _from_mdanalysis(source, atoms), None
+        path = Path(check_path(source))
+        for file in [path] if topology is None else [path, Path(check_path(topology))]:
+            check_readable(file)
+        kind = "MDAnalysis" if topology is not None else READERS.get(path.suffix.lower(), "")
     else:
-        found = _from_ase(source, name)
-    if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape:
-        raise ValueError(f"{name}: positions must have shape (frames, atoms, 3), got {found.R.shape}")
-    if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
-        raise ValueError(f"{name}: positions contain NaN or infinite values, the first in frame {good.argmin()}")
-    kept = slice(None) if atoms is None else sorted(_checked_atoms(atoms, len(found.z)))
-    return Trajectory(found.R[:, kept], found.z[kept], found.values)
-
-
-def _opened(path: Path, topology: str | os.PathLike[str] | None) -> Any:
-    """Return the trajectory in a file, or what ASE or MDAnalysis make of it."""
-    check_readable(path)
-    if topology is not None:
-        check_readable(Path(check_path(topology)))
-    elif path.suffix.lower() == ".npz":
-        return _read_npz(path)
-    elif path.suffix.lower() not in XYZ:
-        raise ValueError(
-            f"{path}: molecules are read from .npz, {' and '.join(XYZ)} files, not from '{path.suffix}'; for a "
-            "trajectory of another kind, give its topology too"
-        )
-    library = "ase" if topology is None else "MDAnalysis"
+        path, kind = Path("source"), "ase"
+        source = check_members("source", source, "the path of a file or a list of ase.Atoms")
+    if not kind:
+        text = f"molecules are read from {', '.join(READERS)} files, not from '{path.suffix}'"
+        raise ValueError(f"{path}: {text}; for a trajectory of another kind, give its topology too")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about fields that we do not use
-            if topology is None:
-                from ase.io import read
-
-                return read(path, index=":", format="extxyz")  # of which plain XYZ is a part
-            from MDAnalysis import Universe
-
-            return Universe(str(topology), str(path), to_guess=("types", "masses", "elements"))
+            if kind == "MDAnalysis":
+                found = _read_trajectory(path, topology, atoms)
+            else:
+                found = _read_npz(path) if kind == "NumPy" else _from_ase(path, source)
     except ImportError:
-        raise needs(path, library, "molecules") from None
-    except MemoryError:
+        raise needs(path, kind, "molecules") from None
+    except (MemoryError, ContentError):
         raise
     except Exception as error:  # a library may raise what it likes
-        raise ValueError(f"{path} cannot be read by {library}: {one_line(error) or type(error).__name__}") from None
+        raise ValueError(f"{path} cannot be read by {kind}: {one_line(error) or type(error).__name__}") from None
+    if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape or found.z.shape != found.R.shape[1:2]:
+        shapes = f"got {found.R.shape} and {found.z.shape}"
+        raise ValueError(f"{path}: positions must have shape (frames, atoms, 3), atomic numbers (atoms,), {shapes}")
+    if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
+        raise ValueError(f"{path}: positions contain NaN or infinite values, the first in frame {good.argmin()}")
+    if atoms is None or topology is not None:
+        return found
+    kept = sorted(_checked_atoms(atoms, len(found.z)))
+    return Trajectory(found.R[:, kept], found.z[kept], found.values)
 
 
 def _read_npz(path: Path) -> Trajectory:
@@ -142,48 +125,43 @@ def _read_npz(path: Path) -> Trajectory:
     there = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
     R = next((arrays.pop(name) for name in POSITIONS if name in arrays), None)
     if R is None or R.ndim != 3:
-        raise ValueError(
-            f"{path} has no positions (frames, atoms, 3) called {', '.join(POSITIONS)}; its arrays of numbers: {there}"
-        )
+        wanted = f"positions (frames, atoms, 3) called {', '.join(POSITIONS)}"
+        raise ContentError("no_array", f"{path} has no {wanted}; its arrays of numbers: {there}")
     z = next((arrays.pop(name) for name in NUMBERS if name in arrays), np.zeros(R.shape[1], dtype=int))
     if z.ndim == 2 and len(z) and (z == z[0]).all():
         z = z[0]  # some files repeat the atoms for each frame
-    if z.shape != R.shape[1:2]:
-        raise ValueError(f"{path}: {R.shape[1]} atoms need one atomic number each, got shape {z.shape}")
     return Trajectory(R, z, {name: a for name, a in arrays.items() if a.ndim and len(a) == len(R)})
 
 
-def _from_mdanalysis(source: Any, atoms: Sequence[int] | None) -> Trajectory:
-    """Return all frames of a universe or a group of atoms, which know their elements or not."""
-    group = source.atoms if atoms is None else source.atoms[sorted(_checked_atoms(atoms, len(source.atoms)))]
-    universe = getattr(source, "universe", source)
+def _read_trajectory(path: Path, topology: Any, atoms: Sequence[int] | None) -> Trajectory:
+    """Return the frames that MDAnalysis reads, of which only the wanted atoms are ever in memory at once."""
+    from ase.data import atomic_numbers
+    from MDAnalysis import Universe
+
+    universe = Universe(str(topology), str(path), to_guess=("types", "masses", "elements"))
+    group = universe.atoms if atoms is None else universe.atoms[sorted(_checked_atoms(atoms, len(universe.atoms)))]
     frames = [np.array(group.positions, dtype=float) for _ in universe.trajectory]  # one buffer for all frames
-    symbols = getattr(group, "elements", [""] * len(group.positions))
-    z = [ELEMENTS.get(str(symbol).capitalize(), (0, 0.0))[0] for symbol in symbols]
+    z = [atomic_numbers.get(str(symbol).capitalize(), 0) for symbol in group.elements]
     return Trajectory(np.array(frames), np.array(z))
 
 
-def _from_ase(source: Any, name: str) -> Trajectory:
-    try:
-        frames = [source] if hasattr(source, "get_positions") else list(source)
-        R = [np.array(frame.get_positions(), dtype=float) for frame in frames]
-        z = [np.array(frame.get_atomic_numbers()) for frame in frames]
-    except Exception:  # no frames of ASE; whatever it is may fail as it likes
-        raise TypeError(
-            "source must be the path of a file, a list of ase.Atoms, or an MDAnalysis.Universe or AtomGroup, got "
-            f"{brief(source)}; arrays of positions go to planar_angles and its kind as they are"
-        ) from None
-    if not frames:
-        raise ValueError(f"{name} has no frames")
+def _from_ase(path: Path, source: Any) -> Trajectory:
+    """Return frames that ASE has read or is to read."""
+    frames = source
+    if not isinstance(source, list):
+        from ase.io import read
+
+        frames = read(path, index=":", format="extxyz")  # of which plain XYZ is a part
+    z = [frame.get_atomic_numbers() for frame in frames]
     if other := [k for k, numbers in enumerate(z) if not np.array_equal(numbers, z[0])]:
-        raise ValueError(
-            f"{name}: frame {other[0]} has different atoms from frame 0; keep one molecule, atoms in one order"
-        )
-    # energies, and what the comment lines of a file give
+        text = f"{path}: frame {other[0]} has different atoms from frame 0"
+        raise ContentError("atoms", text, "keep one molecule, atoms in one order")
+    # energies, and what the comment lines give
     known = [{**getattr(f, "info", {}), **getattr(getattr(f, "calc", None), "results", {})} for f in frames]
     shared = [key for key in known[0] if all(np.isscalar(values.get(key)) for values in known)]
     columns = {str(key): np.array([values[key] for values in known]) for key in shared}
-    return Trajectory(np.array(R), z[0], {key: c for key, c in columns.items() if c.dtype.kind in "buif"})
+    values = {key: column for key, column in columns.items() if column.dtype.kind in "buif"}
+    return Trajectory(np.array([frame.get_positions() for frame in frames]), np.array(z[0]), values)
 
 
 @at_home
@@ -211,8 +189,11 @@ def pairwise_distances(R: Array) -> Array:
     R, backend = _positions(R, least=2)
     _tell_of_mirror_images(R, "distances")
     first, second = (backend.asarray(k) for k in np.triu_indices(R.shape[1], 1))
-    norm = backend.xp.linalg.norm
-    return _by_rows(R, len(first), 64.0, lambda R: norm(R[:, first] - R[:, second], axis=2), backend)
+
+    def lengths(backend: Backend, R: Array) -> list[Array]:
+        return [backend.xp.linalg.norm(R[:, first] - R[:, second], axis=2)]
+
+    return _swept(backend, lengths, R, 64.0 * len(first))
 
 
 @at_home
@@ -248,23 +229,23 @@ def planar_angles(R: Array) -> Array:
     triangles = np.array(list(combinations(range(R.shape[1]), 3)))
     corners = triangles[:, [[0, 1, 2], [1, 2, 0], [2, 0, 1]]].reshape(-1, 3)
     at, left, right = (backend.asarray(k) for k in corners.T)
-    xp, atoms = backend.xp, R.shape[1]
+    atoms = R.shape[1]
 
-    def angles(R: Array) -> Array:
+    def angles(backend: Backend, R: Array) -> list[Array]:
+        xp = backend.xp
         ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
         lengths = xp.linalg.norm(ways, axis=3, keepdims=True)
         units = ways / xp.where(lengths > 0, lengths, xp.nan)
         units = xp.ascontiguousarray(units.reshape(len(R), -1, 3).transpose(2, 0, 1))
         u, v = units[:, :, at * atoms + left], units[:, :, at * atoms + right]
         # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
-        return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
+        return [2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))]
 
-    found = _by_rows(R, len(corners), 200.0, angles, backend)
-    if (where := _first_undefined(found)) is not None:
-        frame, k = where
-        raise ValueError(
-            f"R: two of the atoms {tuple(corners[k].tolist())} coincide in frame {frame}; their angles are undefined"
-        )
+    found = _swept(backend, angles, R, 200.0 * len(corners))
+    frames, columns = np.nonzero(to_host(found != found))
+    if len(frames):
+        those = tuple(corners[columns[0]].tolist())
+        raise ValueError(f"R: two of the atoms {those} coincide in frame {frames[0]}; their angles are undefined")
     return found
 
 
@@ -294,7 +275,7 @@ def torsion(R: Array, atoms: Sequence[int]) -> Array:
     array([90.])
     """
     R, backend = _positions(R, least=4)
-    sine, cosine = _twists(R, _checked_chains("atoms", [atoms], R.shape[1]), backend)[:, :, 0]
+    cosine, sine = _twists(R, _checked_chains("atoms", [atoms], R.shape[1]), backend)[:, :, 0]
     return backend.xp.arctan2(sine, cosine)
 
 
@@ -308,7 +289,7 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
         Positions.
     chains : sequence of (int, int, int, int), optional
         Chains of four atoms, 0-based. By default all chains of bonded atoms that are not nearly straight; then
-        positions must be in Angstrom.
+        positions must be in Angstrom, and the extra ``molecules`` knows how long bonds are.
     z : ndarray of shape (n_atoms,), optional
         Atomic numbers, which tell the bonds; needed if no chains are given.
 
@@ -322,32 +303,29 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     >>> import numpy as np
     >>> from ies_gpu import datasets
     >>> peroxide = np.array([[[0.0, 0.96, 0.0], [0.0, 0.0, 0.0], [1.45, 0.0, 0.0], [1.45, 0.0, 0.96]]])
-    >>> datasets.torsion_features(peroxide, z=[1, 8, 8, 1]).round(6)
+    >>> datasets.torsion_features(peroxide, [(0, 1, 2, 3)]).round(6)
     array([[0., 1.]])
     """
     R, backend = _positions(R, least=4)
     named = bonded_chains(R, z) if chains is None else _checked_chains("chains", chains, R.shape[1])
 
-    def features(R: Array) -> Array:
-        sine, cosine = _twists(R, named, backend)
-        return backend.xp.concatenate([cosine, sine], axis=1)
+    def features(backend: Backend, R: Array) -> list[Array]:
+        return [backend.xp.concatenate(list(_twists(R, named, backend)), axis=1)]
 
-    found = _by_rows(R, 2 * len(named), 400.0, features, backend)
-    if (where := _first_undefined(found)) is not None:
-        chain = tuple(named[where[1] % len(named)].tolist())
-        raise ValueError(
-            f"R: three atoms of the chain {chain} are on one line in frame {where[0]}, so its torsion is undefined; "
-            "leave the chain out"
-        )
+    found = _swept(backend, features, R, 800.0 * len(named))
+    frames, columns = np.nonzero(to_host(found != found))
+    if len(frames):
+        text = f"three atoms of the chain {tuple(named[columns[0] % len(named)].tolist())} are on one line in frame"
+        raise ValueError(f"R: {text} {frames[0]}, so its torsion is undefined; leave the chain out")
     return found
 
 
 def _twists(R: Array, chains: np.ndarray, backend: Backend) -> Array:
-    """Return sine and cosine (2, n, chains) of the torsions, NaN where three atoms are on one line."""
+    """Return cosine and sine (2, n, chains) of the torsions, NaN where three atoms are on one line."""
     xp = backend.xp
     first, left, right, bend = _normals(R, backend.asarray(chains), xp)
     size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
-    return xp.stack([(first * right).sum(axis=2), (left * right).sum(axis=2)]) / size
+    return xp.stack([(left * right).sum(axis=2), (first * right).sum(axis=2)]) / size
 
 
 def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]]:
@@ -365,11 +343,13 @@ def bonded_chains(R: Array, z: Array) -> np.ndarray:
     if z is None or z.shape != R.shape[1:2]:
         got = "none" if z is None else f"shape {z.shape}"
         raise ValueError(f"z must give an atomic number for each of {R.shape[1]} atoms, got {got}; or pass chains=")
-    radius = np.array([dict(ELEMENTS.values()).get(k, np.nan) for k in z])
-    if np.isnan(radius).any():
-        unknown = brief(z[np.isnan(radius)][0].item())
-        raise ValueError(f"z: the bonds of atomic number {unknown} are not known here; pass chains=")
-    some = to_host(R[:: max(1, len(R) // 20)])
+    try:
+        from ase.data import covalent_radii as radii
+    except ImportError:
+        raise ImportError("finding bonds needs ase: pip install 'ies-gpu[molecules]'; or pass chains=") from None
+    if unknown := [brief(number) for number in z.tolist() if number not in range(1, len(radii))]:
+        raise ValueError(f"z: the bonds of atomic number {unknown[0]} are not known here; pass chains=")
+    radius, some = radii[z.astype(int)], to_host(R[:: max(1, len(R) // 20)])
     apart = np.median([np.linalg.norm(frame[:, None] - frame, axis=2) for frame in some], axis=0)
     bonded = (apart < BOND * (radius[:, None] + radius)) & ~np.eye(len(z), dtype=bool)
     near = [np.flatnonzero(row).tolist() for row in bonded]
@@ -398,20 +378,12 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
         tell(warning("molecule.mirrored", f"{text}lose the sign of torsions", "torsion_features keeps it"))
 
 
-def _by_rows(R: Array, columns: int, bytes_each: float, make: Callable[[Array], Array], backend: Backend) -> Array:
-    """Return features (n, columns) of frames, made in blocks that fit into memory."""
-    out = backend.xp.empty((len(R), columns))
+def _swept(backend: Backend, work: Any, R: Array, bytes_a_frame: float) -> Array:
+    """Return features of frames, made in blocks that fit into memory."""
+    if not len(R):
+        raise ValueError("R has no frames")
     with backend.active():
-        for block in backend.blocks(len(R), bytes_each * columns, "features"):
-            with block as rows:
-                out[rows] = make(R[rows])
-    return out
-
-
-def _first_undefined(found: Array) -> tuple[int, int] | None:
-    """Return row and column of the first NaN."""
-    rows, columns = np.nonzero(to_host(found != found))
-    return (int(rows[0]), int(columns[0])) if len(rows) else None
+        return backend.sweep(work, R, bytes_per_row=bytes_a_frame, stage="features", rows=1)[0]
 
 
 def _positions(R: Array, least: int) -> tuple[Any, Backend]:
@@ -422,16 +394,15 @@ def _positions(R: Array, least: int) -> tuple[Any, Backend]:
 
 
 def _checked_chains(name: str, chains: Any, atoms: int) -> np.ndarray:
-    found = [_checked_atoms(chain, atoms, name, 4) for chain in check_members(name, chains, "chains of four atoms")]
-    if not found:
-        raise ValueError(f"{name} must name at least one chain of four atoms, got none")
+    found = [_checked_atoms(chain, atoms, name) for chain in check_members(name, chains, "chains of four atoms")]
+    if not found or {len(chain) for chain in found} != {4}:
+        raise ValueError(f"{name} must name chains of four atoms, got {brief(chains)}")
     return np.array(found)
 
 
-def _checked_atoms(members: Any, atoms: int, name: str = "atoms", wanted: int | None = None) -> list[int]:
-    """Return different numbers of atoms, as many as are wanted, or raise."""
+def _checked_atoms(members: Any, atoms: int, name: str = "atoms") -> list[int]:
+    """Return different numbers of atoms, or raise."""
     found = [check_integer(name, k, low=0) for k in check_members(name, members, "numbers such as range(22)")]
-    if not found or len({*found}) < len(found) or len(found) != (wanted or len(found)) or max(found) >= atoms:
-        many = "four " if wanted else ""
-        raise ValueError(f"{name} must be {many}different numbers between 0 and {atoms - 1}, got {brief(members)}")
+    if not found or len({*found}) < len(found) or max(found) >= atoms:
+        raise ValueError(f"{name} must be different numbers between 0 and {atoms - 1}, got {brief(members)}")
     return found
