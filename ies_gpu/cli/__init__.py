@@ -6,7 +6,6 @@ Only the standard library is imported here. Each command imports what it needs w
 from __future__ import annotations
 
 import argparse
-import io
 import logging
 import os
 import signal
@@ -35,8 +34,6 @@ def program() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    if sys.stdout.errors == "strict" and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # an odd file name must not fail a finished job
     status = main()
     if status in (INTERRUPTED, TERMINATED):
         # Everything is cleaned up. Python would now wait for its threads, but one that was just starting when the
@@ -48,10 +45,12 @@ def program() -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    words = sys.argv[1:] if argv is None else argv
-    console, debug, known = Console(sys.stderr, early_style(words)), False, frozenset[str]()
+    words = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    early = "json" if "--log-format json" in " ".join(words).replace("=", " ") else "lines"  # for usage errors
+    console, debug, known = Console(sys.stderr, early), False, frozenset[str]()
     try:
-        words = or_help(words)
+        if words[0] == "help":
+            words = [*words[1:2], "--help"]
         args = build_parser(words[0]).parse_args(words)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         known = frozenset(args.parser._option_string_actions)
@@ -64,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except WrongUse as error:
-        console.error(str(error), WRONG_USE)
+        console.say("error", str(error), status=WRONG_USE)
         return WRONG_USE
     except SystemExit as stop:  # --help, --version
         return int(stop.code or 0)
@@ -81,34 +80,21 @@ def main(argv: list[str] | None = None) -> int:
         console.close()
         if debug:
             raise
-        console.error(sentence(error, known), FAILED, **coded(error))
+        console.say("error", sentence(error, known), code_of(error), status=FAILED)
         return FAILED
-
-
-def or_help(argv: list[str]) -> list[str]:
-    """Return the words, with --help for none at all, for "help" and for "help COMMAND"."""
-    if not argv:
-        return ["--help"]
-    return [*argv[1:2], "--help"] if argv[0] == "help" else argv
 
 
 def sentence(error: Exception, known: Collection[str] = ()) -> str:
     """Return an error in one line, with flags for options; ``known`` are the flags of the command."""
-    kinds = [kind.__name__ for kind in type(error).__mro__]
     finding = finding_of(error)
     text = str(error) if finding is None else say_in_flags(finding, known)
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
-    if not any(kind in kinds for kind in EXPECTED):
+    if not any(kind.__name__ in EXPECTED for kind in type(error).__mro__):
         return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
     return text
-
-
-def coded(said: BaseException | str) -> dict[str, str]:
-    """Return the code of an error or a warning, if it has one, for a log in JSON."""
-    return {"code": code} if (code := code_of(said)) else {}
 
 
 @contextmanager
@@ -117,7 +103,8 @@ def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         finding = finding_of(message)
-        console.warning(str(message) if finding is None else say_in_flags(finding, known), **coded(message))
+        text = str(message) if finding is None else say_in_flags(finding, known)
+        console.say("warning", text, code_of(message))
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -131,11 +118,6 @@ def style_of(args: argparse.Namespace) -> str:
     if getattr(args, "quiet", False):
         return "quiet"
     return "bar" if sys.stderr.isatty() else "lines"
-
-
-def early_style(words: list[str]) -> str:
-    """Return the style for usage errors, before the options are known."""
-    return "json" if "--log-format json" in " ".join(words).replace("=", " ") else "lines"
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
@@ -175,7 +157,10 @@ def stopped_once() -> Iterator[None]:
     heard: list[type[BaseException]] = []
 
     def stop(number: int, _: Any) -> None:
-        if not is_on_its_way(sys.exception()):
+        error = sys.exception()
+        while error is not None and not isinstance(error, (KeyboardInterrupt, Terminated)):
+            error = error.__context__
+        if error is None:  # none is on its way
             heard.append(KeyboardInterrupt if number == signal.SIGINT else Terminated)
             raise heard[-1]
 
@@ -194,12 +179,3 @@ def stopped_once() -> Iterator[None]:
         for each, handler in before.items():
             if signal.getsignal(each) is stop:  # after the first signal, none may break into the end
                 signal.signal(each, (lambda *_: None) if heard else handler)
-
-
-def is_on_its_way(error: BaseException | None) -> bool:
-    """Return whether what is being handled came from a signal, directly or on the way."""
-    while error is not None:
-        if isinstance(error, (KeyboardInterrupt, Terminated)):
-            return True
-        error = error.__context__
-    return False

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import textwrap
 import time
 from datetime import UTC, datetime
@@ -18,26 +17,6 @@ from ..files.remote import is_remote, shown
 
 WIDTH = 80
 EVERY = 0.5  # seconds between two JSON lines of one stage
-COLOURS = {"error": "31", "warning": "33", "heading": "1"}  # red, yellow, bold
-
-
-def takes_colours(stream: IO[str]) -> bool:
-    """Return whether a stream is a terminal with colours, and NO_COLOR does not forbid them."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
-    return stream.isatty() and not plain
-
-
-def coloured(text: str, kind: str, stream: IO[str]) -> str:
-    """Return a text in the colour of its kind, unless the stream takes none."""
-    return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if text and takes_colours(stream) else text
-
-
-def fold(text: str, width: int, hang: str) -> str:
-    """Wrap a text at words; one that is longer than a line, such as a path, stays whole."""
-    lines = textwrap.wrap(
-        text, width, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
-    )
-    return "\n".join(lines)
 
 
 class Console:
@@ -98,29 +77,20 @@ class Console:
         if self.style in ("bar", "lines"):
             self._write(text)
 
-    def warning(self, message: str, **more: str) -> None:
-        """Say in every style that the result may be wrong."""
-        self._say("warning", message, **more)
-
-    def error(self, message: str, status: int = 1, **more: str) -> None:
-        """Say in every style that the run has failed and ends with this status."""
-        self._say("error", message, status=status, **more)
+    def say(self, level: str, message: str, code: str = "", **more: int) -> None:
+        """Say in every style that something is a warning or an error, in JSON with its code."""
+        if self.bar is not None:
+            self.bar.close()
+        message = " ".join(message.split())
+        if self.style == "json":
+            self._event(level, message=message, **({"code": code} if code else {}), **more)
+        else:
+            self._write(fold(f"ies-gpu: {level}: {message}", max(40, shutil.get_terminal_size().columns), "  "))
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""
         if self.style == "json":
             self._event("info" if status == 0 else "error", message=message, status=status)
-
-    def _say(self, level: str, message: str, **more: Any) -> None:
-        if self.bar is not None:
-            self.bar.close()
-        message = " ".join(message.split())
-        if self.style == "json":
-            self._event(level, message=message, **more)
-        else:
-            label = f"ies-gpu: {level}:"
-            text = fold(f"{label} {message}", max(40, shutil.get_terminal_size().columns), "  ")
-            self._write(coloured(label, level, self.stream) + text.removeprefix(label))
 
     def _event(self, level: str, **content: Any) -> None:
         from ..backend.machine import peak_memory, resident_memory  # which loads NumPy
@@ -139,21 +109,29 @@ class Console:
             pass
 
 
-def say(text: str, *, heading: bool = False) -> None:
-    """Print, folded to 80 columns; the continuation of an indented line stands under its text.
+def fold(text: str, width: int, hang: str) -> str:
+    """Wrap a text at words; one that is longer than a line, such as a path, stays whole."""
+    return textwrap.fill(text, width, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
-    The first line of a heading is bold on a terminal. A command to copy stays whole.
-    """
-    for number, line in enumerate(text.split("\n")):
-        if len(line) > WIDTH and "ies-gpu fit " not in line:
+
+def say(text: str) -> None:
+    """Print, folded to 80 columns; the continuation of an indented line stands under its text."""
+    for line in text.split("\n"):
+        if len(line) > WIDTH and "ies-gpu fit " not in line:  # a command to copy stays whole
             label = re.match(r"\s*[\w -]*?\s{2,}", line)
             line = fold(line, WIDTH, " " * (len(label[0]) if label else 2))
-        print(coloured(line, "heading", sys.stdout) if heading and number == 0 else line, flush=True)
+        print(line, flush=True)
 
 
 def say_json(value: Any) -> None:
     """Print a value as JSON on one line, for other programs; it is never folded."""
     print(json.dumps(value), flush=True)
+
+
+def listed(label: str, *items: str) -> None:
+    """Print a label and its items, if there are any."""
+    if items:
+        say(f"  {label:<16}{', '.join(items)}")
 
 
 def announce_compiling(console: Console, device: str = "auto") -> None:
@@ -164,22 +142,17 @@ def announce_compiling(console: Console, device: str = "auto") -> None:
         console.note(longer)
 
 
-def listed(label: str, items: list[str]) -> None:
-    """Print a label and its items."""
-    if items:
-        say(f"  {label:<16}{', '.join(items)}")
-
-
 def file_name(path: str) -> str:
     """Return the name of a file or URL, without its folder."""
     return shown(path).rpartition("/")[2] if is_remote(path) else Path(path).name
 
 
-def with_size(place: str, path: str) -> str:
-    """Return a place with the size of the file that was written there; that of a URL is not known."""
-    return f"{place} ({in_bytes(os.path.getsize(path))})" if os.path.isfile(path) else place
-
-
 def address(path: str | os.PathLike[str]) -> str:
     """Return what to put into the address bar of a browser."""
     return shown(os.fspath(path)) if is_remote(path) else Path(path).resolve().as_uri()
+
+
+def tell_file(label: str, path: str, *, browse: bool = False) -> None:
+    """Print where a file is, and its size; that of a URL is not known."""
+    size = f" ({in_bytes(os.path.getsize(path))})" if os.path.isfile(path) else ""
+    listed(label, (address(path) if browse else shown(path)) + size)

@@ -67,57 +67,42 @@ def run_demo(
     write_array(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
-    say("")
-    say(f"In {folder}:")
+    say(f"\nIn {folder}:")
     draw(selection, colors, folder, say)
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
     say("  points.npy      the points")
     say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
     say("  report.html     the interactive report, for your browser:")
     say(f"                  {address(folder / 'report.html')}")
-    say("")
-    say("Next, your own points. If you know the parameters, pass them: it is faster.")
+    say("\nNext, your own points. If you know the parameters, pass them: it is faster.")
     say("  ies-gpu fit your_points.npy -o run.npz")
     say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
     return selection
 
 
 def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> None:
-    """Compare the first two coordinates with the chosen ones, in numbers."""
+    """Compare the first two coordinates with the chosen ones; each sentence only if it is true."""
     import numpy as np
 
     from ..choice.naming import names_text
     from ..parameters.explained import unexplained_variance
 
     truth, kept = data.truth[selection.points], {}
-    say("")
-    say("                              share of the variance     mean volume")
+    say("\n                              share of the variance     mean volume")
     say("                              kept of x      kept of y  (0 to 1)")
     for title, chosen in (("naive", NAIVE), ("chosen", selection.subset)):
         part = selection.embedding if title == "chosen" else selection.coordinates[:, list(chosen)]
         x, kept[title] = (max(0.0, 1 - unexplained_variance(truth[:, [k]], part)) for k in (0, 1))
         volume = float(np.exp(selection.score(chosen)).mean())
         say(f"  {title + f' {{{names_text(chosen)}}}':<26}  {x:9.1%}      {kept[title]:9.1%}       {volume:.3f}")
-    say("")
-    for line in conclude(selection.subset, kept["naive"], kept["chosen"]):
-        say(line)
-
-
-def conclude(chosen: tuple[int, ...], lost: float, found: float) -> list[str]:
-    """Return what the shares of the width that both maps keep mean; each sentence only if it is true."""
-    from ..choice.naming import names_text
-
-    names, first = (f"{{{names_text(s)}}}" for s in (chosen, NAIVE))
-    if chosen == NAIVE:
-        return [f"For this sample the search keeps {first}: the first two pass the test."]
-    lines = [f"{first} keeps {lost:.0%} of the width y."]
-    if lost < 0.5:
-        lines = [f"{first} collapses the strip to a curve: phi2 is a function of phi1, and", "the width y is lost."]
-    lines += [f"{names} {'recovers the strip: it' if found > 0.8 else 'is chosen; it'} keeps {found:.0%} of the width."]
-    if chosen != (0, 6):
-        lines += ["The paper reports {phi1, phi7}. This sample gives another set, because"]
-        lines += ["eigenvalues close to each other swap places from sample to sample."]
-    return lines
+    lost = ", so that the width y is lost" if kept["naive"] < 0.5 else ""
+    say(f"\n{{{names_text(NAIVE)}}} keeps {kept['naive']:.0%} of the width y{lost}.")
+    if selection.subset != NAIVE:
+        found = "recovers the strip: it" if kept["chosen"] > 0.8 else "is chosen; it"
+        say(f"{{{names_text(selection.subset)}}} {found} keeps {kept['chosen']:.0%} of the width.")
+    if selection.subset != (0, 6):
+        say("The paper reports {phi1, phi7}. This sample gives another set, because")
+        say("eigenvalues close to each other swap places from sample to sample.")
 
 
 def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
@@ -127,8 +112,8 @@ def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], N
         return
     from .. import plot
 
-    for name, title, chosen in (("naive", "the first two coordinates", NAIVE), ("chosen", "", selection.subset)):
-        label = f"{name.capitalize()}: {title or plot.set_label(chosen)}"
-        figure = plot.embedding(selection, None if name == "chosen" else chosen, colors=colors, title=label)
+    for name, chosen in (("naive", NAIVE), ("chosen", None)):
+        title = f"{name.capitalize()}: {plot.set_label(chosen or selection.subset)}"
+        figure = plot.embedding(selection, chosen, colors=colors, title=title)
         figure.savefig(folder / f"{name}.png", dpi=150)
         say(f"  {name + '.png':<15} the {name} map")

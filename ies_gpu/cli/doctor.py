@@ -6,17 +6,15 @@ import argparse
 import os
 import warnings
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import __version__
 from ..findings import render
 from .console import Console, listed, say, say_json
 from .parser import add_command, add_talk, count, device, in_flags
 
-if TYPE_CHECKING:
-    from .selftest import Outcome, Side
-
 FEWEST_POINTS = 1_000
+OPTIONAL = {"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"}
 GPU_STATUS = "this version has not been run on a GPU by its authors; please run --selftest --device cuda on yours"
 NO_GPU = "no GPU was tested: this compares the CPU kernels with plain code (--device cuda insists on a GPU)"
 
@@ -32,12 +30,15 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    if args.selftest:
-        return run_selftest(args)
     for name in ("points", "device"):
-        if getattr(args, name):
+        if getattr(args, name) and not args.selftest:
             args.parser.error(f"--{name} needs --selftest")
-    facts = examine()
+    points = args.points or 10_000
+    if points < FEWEST_POINTS:
+        args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
+    facts = examine(args.device or "auto")
+    if args.selftest:
+        return run_selftest(facts, args.device or "auto", points, as_json=args.json)
     if args.json:
         say_json(facts)
     else:
@@ -47,76 +48,55 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def tell(facts: dict[str, Any]) -> None:
     """Print the facts as text."""
-    listed("versions", [f"{name} {version}" for name, version in facts["versions"].items()])
-    listed("missing", [f"{name} ({what})" for name, what in facts["missing"].items()])
-    listed("system", [facts["system"]])
-    listed("processor", [f"{facts['cores']} cores, {facts['threads']} of them available"])
-    listed("memory", [f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default"])
-    listed("kernels", [facts["kernels"]])
-    listed("device", [render(f"{facts['device']}: {facts['device_reason']}", in_flags)])
-    listed("GPU status", [facts["gpu_status"]])
+    listed("versions", *(f"{name} {version}" for name, version in facts["versions"].items()))
+    listed("missing", *(f"{name} ({what})" for name, what in facts["missing"].items()))
+    listed("system", facts["system"])
+    listed("processor", f"{facts['cores']} cores, {facts['threads']} of them available")
+    listed("memory", f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default")
+    listed("kernels", facts["kernels"])
+    listed("device", render(f"{facts['device']}: {facts['device_reason']}", in_flags))
+    listed("GPU status", facts["gpu_status"])
 
 
-def run_selftest(args: argparse.Namespace) -> int:
-    """Print facts, then a line per kernel and run as it finishes, or everything as JSON."""
-    points = args.points or 10_000
-    if points < FEWEST_POINTS:
-        args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
+def run_selftest(facts: dict[str, Any], device: str, points: int, *, as_json: bool) -> int:
+    """Print facts, then a line per kernel and run as it finishes, or everything as JSON; return the exit status."""
+    from ..results.text import plain
     from .selftest import compare, sides
 
-    facts = examine(args.device or "auto")
-    reference, tested = sides(args.device or "auto")
+    reference, tested = sides(device)
     labels = reference.label, tested.label
-    on_gpu = tested.backend.device != "cpu"
-    outcomes = []
-    if not args.json:
-        listed("self-test", [] if on_gpu else [NO_GPU])
+    status = [] if tested.backend.device != "cpu" else [NO_GPU]
+    stages = []
+    if not as_json:
+        listed("self-test", *status)
         tell(facts)
-        listed("compared", [f"{labels[1]} with {labels[0]}, {points:,} points"])
+        listed("compared", f"{labels[1]} with {labels[0]}, {points:,} points")
         say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
-    for outcome in compare(reference, tested, points):
-        outcomes.append(outcome)
-        if not args.json:
-            tell_outcome(outcome)
-    wrong = [f"{outcome.data} {outcome.stage}" for outcome in outcomes if not outcome.ok]
-    if args.json:
-        say_json(make_report(facts, reference, tested, points, outcomes))
-    else:
-        say("  all stages agree" if not wrong else f"  out of bounds: {'; '.join(wrong)}")
-        listed("self-test", [] if on_gpu else [NO_GPU])
-    return 1 if wrong else 0
-
-
-def tell_outcome(outcome: Outcome) -> None:
-    """Print one line, and another if something is wrong."""
-    numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(outcome.difference, outcome.bound, *outcome.seconds)
-    say(f"  {outcome.data:<7}{outcome.stage:<18}{numbers}{'' if outcome.ok else '  WRONG'}")
-    if outcome.note:
-        say(f"    {' '.join(outcome.note.split())}")
-
-
-def make_report(facts: dict[str, Any], reference: Side, tested: Side, points: int, outcomes: list[Outcome]) -> Any:
-    """Return everything as strict JSON; seconds are by side."""
-    from ..results.text import plain
-
-    labels = reference.label, tested.label
-    stages = [
-        outcome._asdict() | {"ok": outcome.ok, "seconds": dict(zip(labels, outcome.seconds, strict=True))}
-        for outcome in outcomes
-    ]
-    return plain(
-        {
+    for found in compare(reference, tested, points):
+        stages.append(found._asdict() | {"ok": found.ok, "seconds": dict(zip(labels, found.seconds, strict=True))})
+        if not as_json:
+            numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
+            say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
+            if found.note:
+                say(f"    {' '.join(found.note.split())}")
+    wrong = [f"{stage['data']} {stage['stage']}" for stage in stages if not stage["ok"]]
+    if as_json:
+        report = {
             "report": "ies-gpu doctor --selftest",
-            "gpu_tested": tested.backend.device != "cpu",
+            "gpu_tested": not status,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "facts": facts,
             "reference": {"label": labels[0], **reference.backend.describe()},
             "tested": {"label": labels[1], **tested.backend.describe()},
             "points": points,
             "stages": stages,
-            "ok": all(outcome.ok for outcome in outcomes),
+            "ok": not wrong,
         }
-    )
+        say_json(plain(report))
+    else:
+        say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
+        listed("self-test", *status)
+    return 1 if wrong else 0
 
 
 def examine(device: str = "auto") -> dict[str, Any]:
@@ -129,7 +109,6 @@ def examine(device: str = "auto") -> dict[str, Any]:
     from ..backend.machine import available_memory, available_threads
     from ..results.text import plain
 
-    optional = {"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"}
     found, missing = {"ies_gpu": __version__, "python": platform.python_version()}, {}
     for name in ("numpy", "scipy", "numba", "threadpoolctl", "tqdm", "matplotlib", "cupy"):
         for package in (name, f"{name}-cuda12x", f"{name}-cuda13x"):
@@ -139,10 +118,10 @@ def examine(device: str = "auto") -> dict[str, Any]:
             except PackageNotFoundError:
                 continue
         else:
-            missing[name] = optional.get(name, "needed")
+            missing[name] = OPTIONAL.get(name, "needed")
     with warnings.catch_warnings():  # the line about the device says the same
         warnings.simplefilter("ignore", RuntimeWarning)
-        chosen, host = get_backend(device), CpuBackend()
+        chosen = get_backend(device).describe()
     return {
         "versions": found,
         "missing": missing,
@@ -150,7 +129,7 @@ def examine(device: str = "auto") -> dict[str, Any]:
         "cores": os.cpu_count() or 1,
         "threads": available_threads(),
         "memory_free": available_memory(),
-        "kernels": host.kernels.NAME,
-        **{key: plain(value) for key, value in chosen.describe().items() if key in ("device", "device_reason")},
+        "kernels": CpuBackend().kernels.NAME,
+        **{key: plain(chosen[key]) for key in ("device", "device_reason")},
         "gpu_status": GPU_STATUS,
     }

@@ -81,7 +81,7 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
         say_json(about | found._asdict())
         return
     how = "about " if about["degree_known"] else "assumed: "  # if the run finds the bandwidth, or with a metric
-    say(f"{about['n']:,} points, {about['dim']} columns, {how}{about['degree']:.0f} neighbours each", heading=True)
+    say(f"{about['n']:,} points, {about['dim']} columns, {how}{about['degree']:.0f} neighbours each")
     for stage, most in found.stages.items():
         say(f"  {stage:<16}{in_bytes(most)}")
     say(f"  request         {in_bytes(found.request_bytes)}, a quarter more")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..files.remote import is_remote, shown
 from ..findings import finding_of
 from ..options import Options, check_on_cluster
-from .console import Console, address, announce_compiling, file_name, say, say_json, with_size
+from .console import Console, announce_compiling, file_name, listed, say, say_json, tell_file
 from .molecule import add_molecule, is_molecule, read_frames
 from .parser import (
     DETAILS,
@@ -51,10 +50,7 @@ def add(commands: Any) -> None:
     fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
     about = "file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...)"
     fit.add_argument("points", metavar="POINTS", help=about)
-    problem = fit.add_argument_group("the problem")
-    add_options(problem, "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
-    about = "one map per part of the graph: writes run.part1.npz, run.part2.npz, ..."
-    problem.add_argument("--each-part", action="store_true", help=about)
+    add_options(fit.add_argument_group("the problem"), "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv or .parquet)")
@@ -103,11 +99,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         say_how_long(given.points, args, console)
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
-        found = select(given.points, args, console, client)
-        parts = [labelled(part, given.rows) for part in (found if isinstance(found, list) else [found])]
-        saved = [write(part, given, args, console) for part in parts]
+        selection = labelled(select(given.points, args, console, client), given.rows)
+        write(selection, given, args, console)
         console.close()
-        tell(parts, saved, args, time.perf_counter() - begin)
+        tell(selection, args, time.perf_counter() - begin)
     return 0
 
 
@@ -128,9 +123,6 @@ def check_options(args: argparse.Namespace) -> None:
         args.bandwidth = "fixed"  # which new points have a place with
     if args.workers and args.n_threads:
         wrong("--workers start with one thread each; leave out --threads, and start more workers instead")
-    if args.each_part and (cluster or args.checkpoint or args.disconnected != "auto"):
-        other = cluster or ("--checkpoint" if args.checkpoint else "--disconnected")
-        wrong(f"{other} is for one map, and --each-part makes one per part; leave one of them out")
     if is_remote(args.checkpoint):
         wrong(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     try:
@@ -224,72 +216,50 @@ def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
         yield client
 
 
-def select(points: Any, args: argparse.Namespace, console: Console, client: Any) -> Selection | list[Selection]:
+def select(points: Any, args: argparse.Namespace, console: Console, client: Any) -> Selection:
     """Call ``select_coordinates`` with the options of ``fit``."""
-    from ..select import select_coordinates, select_each_part
+    from ..select import select_coordinates
 
-    asked = asked_of(args) | {"progress": console.progress}
-    if args.each_part:
-        del asked["disconnected"], asked["checkpoint"], asked["resume"]
-        return select_each_part(points, **asked)
-    return select_coordinates(points, **asked, client=client)
+    return select_coordinates(points, **asked_of(args), progress=console.progress, client=client)
 
 
 # --- after the run ---------------------------------------------------------------------------------------------------
 
 
-def write(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
-    """Write what was asked for of one result; return the names of its files by flag."""
+def write(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> None:
+    """Write what was asked for."""
     if given.features is not None:
         selection.diagnostics["features"] = given.features
-    own = {flag: part_name(getattr(args, name), selection) for flag, (name, _) in OUTPUTS.items()}
-    if own["-o"]:
+    if args.output:
         console.progress("write", 0, 0)
-        selection.save(own["-o"])
+        selection.save(args.output)
         console.progress("write", 1, 1)
-    if own["--model"]:
-        selection.model(given.points, feature_names=given.columns).save(own["--model"])
-    if own["--coordinates"]:
-        write_coordinates(selection, given, args, own["--coordinates"])
+    if args.model:
+        selection.model(given.points, feature_names=given.columns).save(args.model)
+    if args.coordinates:
+        from ..cluster.source import open_rows
+        from ..files.writing import write_table
+        from ..results.text import in_input_rows
+
+        n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
+        write_table(args.coordinates, in_input_rows(selection, n), selection.names, rows=given.rows)
     colors = None if given.colors is None else by_name(given.colors, selection)
-    if own["--plot"]:
-        draw(selection, own["--plot"], colors=for_picture(colors, console))
-    if own["--report"]:
-        selection.to_html(own["--report"], points=given.points, colors=colors, title=file_name(args.points))
-    return own
+    if args.plot:
+        draw(selection, args.plot, colors=for_picture(colors, console))
+    if args.report:
+        selection.to_html(args.report, points=given.points, colors=colors, title=file_name(args.points))
 
 
-def write_coordinates(selection: Selection, given: Given, args: argparse.Namespace, path: str) -> None:
-    """Write the chosen coordinates, with a row for every point of the input."""
-    from ..cluster.source import open_rows
-    from ..files.writing import write_table
-    from ..results.text import in_input_rows
-
-    n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
-    write_table(path, in_input_rows(selection, n), selection.names, rows=given.rows)
-
-
-def part_name(name: str | None, selection: Selection) -> str | None:
-    """Return the file of a result, for one of several parts with its number: run.part1.npz for run.npz."""
-    part = selection.diagnostics.get("part")
-    if name is None or part is None:
-        return name
-    stem, ending = os.path.splitext(name)
-    return f"{stem}.part{part['number']}{ending}"
-
-
-def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argparse.Namespace, seconds: float) -> None:
-    """Print the results and the names of their files."""
+def tell(selection: Selection, args: argparse.Namespace, seconds: float) -> None:
+    """Print the result and the names of its files."""
     from ..results.text import as_plain, summary
 
     if args.json:
-        names = [{OUTPUTS[flag][0]: shown(own[flag] or "") or None for flag in ("-o", "--model")} for own in saved]
-        plain = [as_plain(part, in_flags, **own) for part, own in zip(parts, names, strict=True)]
-        say_json(plain if args.each_part else plain[0])
-    for selection, own in zip(parts, saved, strict=True) if not (args.json or args.quiet) else ():
-        say(summary(selection, say_in_flags), heading=True)
-        say(f"  time            {seconds:.1f} s")
-        for flag, (_, label) in OUTPUTS.items():
-            if path := own[flag]:
-                place = address(path) if flag == "--report" else shown(path)
-                say(f"  {label:<16}{with_size(place, path)}")
+        names = {name: shown(getattr(args, name) or "") or None for name in ("output", "model")}
+        say_json(as_plain(selection, in_flags, **names))
+    elif not args.quiet:
+        say(summary(selection, say_in_flags))
+        listed("time", f"{seconds:.1f} s")
+        for flag, (name, label) in OUTPUTS.items():
+            if path := getattr(args, name):
+                tell_file(label, path, browse=flag == "--report")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
-from .console import Console, say
+from .console import Console, listed
 from .parser import add_command, add_talk, check_file, column_names
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     selection = load_as(Selection, args.run_file)
     colors = None if args.color is None else by_name(read_colors(args.color, None), selection)
     draw(selection, output, args.kind, **({} if colors is None else {"colors": for_picture(colors, console)}))
-    say(f"  picture         {output}")
+    listed("picture", output)
     return 0
 
 

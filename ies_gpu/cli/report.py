@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from .console import Console, address, file_name, say, with_size
+from .console import Console, file_name, tell_file
 from .parser import add_command, add_reading, add_talk, check_different, check_file, chosen_of
 from .plot import add_color, by_name, read_colors
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     console.close()
     if not args.quiet:
-        say(f"  report          {with_size(address(output), output)}")
+        tell_file("report", output, browse=True)
     return 0
 
 

@@ -21,13 +21,13 @@ from ..backend import compare as by
 from ..backend.kernels.cuda import launch
 from ..datasets.synthetic import Dataset, load
 from ..results.selection import Selection
-from ..select import select_coordinates
 
 DATA = ("D1", "D7")
 POINTS = 10_000
 SOUND = -2.0  # mean scores above this are not the logarithm of rounding
 # how far mean scores may be from those of the reference, by run and precision
 BOUNDS = {"whole": 1e-6, "whole, mixed": 1e-4, "whole, float32": 1e-3}
+KERNELS = "IES_GPU_KERNELS"
 
 
 class Outcome(NamedTuple):
@@ -55,6 +55,8 @@ class Side:
 
     def select(self, data: Dataset, dtype: str = "float64") -> tuple[Selection, float]:
         """Run the whole pipeline here; return the seconds it took as well."""
+        from ..select import select_coordinates
+
         sizes = {name: getattr(data, name) for name in ("intrinsic_dim", "subset_size", "bandwidth")}
         begin = time.perf_counter()
         with kernels_from_environment(self.kernels):
@@ -65,29 +67,26 @@ class Side:
 @contextmanager
 def kernels_from_environment(name: str) -> Iterator[None]:
     """Set which CPU kernels a new backend loads."""
-    before = os.environ.pop("IES_GPU_KERNELS", None)
-    if name:
-        os.environ["IES_GPU_KERNELS"] = name
+    before, os.environ[KERNELS] = os.environ.get(KERNELS), name
     try:
         yield
     finally:
-        os.environ.pop("IES_GPU_KERNELS", None)
-        if before is not None:
-            os.environ["IES_GPU_KERNELS"] = before
+        os.environ.pop(KERNELS)
+        os.environ.update({} if before is None else {KERNELS: before})
 
 
 def sides(device: str = "auto") -> tuple[Side, Side]:
     """Return the reference and what is tested: CPU and CUDA, or plain code and the fused kernels of the CPU."""
     tested = get_backend(device)
-    if tested.device != "cpu":
-        with kernels_from_environment(""):
-            return Side(get_backend("cpu"), "cpu", ""), Side(tested, tested.device, "")
-    with kernels_from_environment("plain"):
-        plain = get_backend("cpu")
-        assert plain.kernels.NAME == "plain"  # loaded now, while the environment says so
-    with kernels_from_environment(""):
-        fused = get_backend("cpu")
-        return Side(plain, "plain", "plain"), Side(fused, fused.kernels.NAME, "")
+    reference = "" if tested.device != "cpu" else "plain"
+    found = []
+    for kernels, place in ((reference, "cpu"), ("", tested.device)):
+        with kernels_from_environment(kernels):
+            backend = get_backend(place)
+            # the kernels of the CPU are loaded now, while the environment says which
+            label = backend.kernels.NAME if tested.device == "cpu" else place
+        found.append(Side(backend, label, kernels))
+    return found[0], found[1]
 
 
 def compare(reference: Side, tested: Side, n_samples: int = POINTS) -> Iterator[Outcome]:
@@ -124,11 +123,9 @@ def compare_runs(data: Dataset, reference: Side, tested: Side) -> Iterator[Outco
         note, apart, fast = "", math.inf, 0.0
         try:
             found, fast = tested.select(data, dtype)
-            complaints = [str(finding) for finding in found.findings if finding not in expected.findings]
-            if complaints:  # what was repeated on plain code agrees, but is no success
-                note = " ".join(complaints)
-            else:
-                apart = selection_difference(found, expected, strict=dtype == "float64")
+            # what was repeated on plain code agrees, but is no success
+            note = " ".join(str(finding) for finding in found.findings if finding not in expected.findings)
+            apart = math.inf if note else selection_difference(found, expected, strict=dtype == "float64")
         except Exception as error:
             note = f"{type(error).__name__}: {error}"
         yield Outcome(data.name, stage, apart, bound, (slow, fast), note)

@@ -29,8 +29,6 @@ def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):
     assert cli.main(["data"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in datasets.names())
-    assert cli.main(["data", "D6"]) == 0
-    assert "-d 3 -s 3 --bandwidth 0.5 -o d6-run.npz" in capsys.readouterr().out
     path = tmp_path / "d1.npy"
     assert cli.main(["data", "d1", "-o", str(path), "--n", "1500", "--seed", "4"]) == 0
     command = capsys.readouterr().out.splitlines()[-1].split()

@@ -70,7 +70,7 @@ def test_the_report_has_the_same_columns(folder):
 @pytest.mark.parametrize(
     ("table", "color", "status", "words"),
     [
-        ("table.csv", "size", 1, "has no column 'size'; its columns are cell, x, y, z, side"),
+        ("table.csv", "size", 1, "has no column 'size'; it has 5 columns: cell, x, y, z, side"),
         ("points.npy", "side", 1, "points.npy has no columns to colour by; give a table with one row per point"),
         ("table.csv", "short.csv", 1, "has 2 rows, but there are 300 points; give one row per point"),
         ("table.csv", "map.csv", 2, "--color and --coordinates must be different files"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli
-from ies_gpu.cli.console import Console, say
+from ies_gpu.cli.console import Console
 from ies_gpu.files.writing import write_array
 
 from .commands import FIT
@@ -84,7 +84,7 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left(columns):
     for done in range(10, 200, 10):
         time.sleep(0.01)
         console.progress("eigenvectors", done, 0)  # nobody knows how many it takes
-    console.warning("two\nlines")
+    console.say("warning", "two\nlines")
     console.close()
     shown = stream.getvalue()
     assert re.search(r"tangents .*\d+%\|.*\[\d\d:\d\d<\d\d:\d\d, .*points/s\]", shown)
@@ -99,40 +99,10 @@ def test_messages_are_folded_at_words_and_json_is_not(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys, "__stdout__", io.StringIO())  # not a terminal: nobody knows how wide it is
     stream, log = io.StringIO(), io.StringIO()
-    Console(stream, "lines").error(MESSAGE)
+    Console(stream, "lines").say("error", MESSAGE)
     lines, limit = stream.getvalue().splitlines(), int(columns or 80)
     assert " ".join(stream.getvalue().split()) == f"ies-gpu: error: {MESSAGE.strip()}"
     assert all(len(line) <= limit or line.split() == [MESSAGE.split()[2]] for line in lines)
     assert max(len(line) for line in lines if ".npy" not in line) > limit - len(" words")
-    Console(log, "json").error(MESSAGE)
+    Console(log, "json").say("error", MESSAGE)
     assert json.loads(log.getvalue())["message"] == MESSAGE.strip()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("environment", "stream", "coloured"),
-    [
-        ({}, Terminal, True),
-        ({}, io.StringIO, False),
-        ({"NO_COLOR": "1"}, Terminal, False),
-        ({"NO_COLOR": ""}, Terminal, True),  # as if it were not there
-        ({"TERM": "dumb"}, Terminal, False),
-    ],
-)
-def test_terminal_and_environment_decide_about_colours(monkeypatch, environment, stream, coloured):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in ({"TERM": "xterm-256color"} | environment).items():
-        monkeypatch.setenv(name, value)
-    made = stream()
-    monkeypatch.setattr(sys, "stdout", made)
-    Console(made, "lines").error("no")
-    Console(made, "lines").warning("perhaps")
-    say("Title\ntext", heading=True)
-    red, yellow, bold, end = ("\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m") if coloured else [""] * 4
-    assert made.getvalue().splitlines() == [
-        f"{red}ies-gpu: error:{end} no", f"{yellow}ies-gpu: warning:{end} perhaps", f"{bold}Title{end}", "text",
-    ]  # fmt: skip

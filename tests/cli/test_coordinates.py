@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -38,15 +37,3 @@ def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
     found = read_table(output, index_col="name" if named else None)
     np.testing.assert_array_equal(found.X, whole)
     assert found.rows == (tuple(names) if named else None)
-
-
-def test_files_of_parts_fit_beside_each_other(tmp_path, capsys):
-    np.save(tmp_path / "points.npy", np.vstack([STRIP, STRIP[:400] + [0, 50, 0]]))
-    output = tmp_path / "map.npy"
-    command = ["fit", str(tmp_path / "points.npy"), *FIT, "--each-part", "--coordinates", str(output)]
-    assert main([*command, "--json"]) == 0
-    told = capsys.readouterr().out
-    assert told.count("\n") == 1 and [part["n_points"] for part in json.loads(told)] == [600, 400]
-    first, second = (np.load(tmp_path / f"map.part{k}.npy") for k in (1, 2))
-    assert np.isnan(first[600:]).all() and np.isfinite(first[:600]).all()
-    assert np.isnan(second[:600]).all() and np.isfinite(second[600:]).all()

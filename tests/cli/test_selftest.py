@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 
+from ies_gpu import select
 from ies_gpu.backend.compare import TYPES
 from ies_gpu.cli import doctor, main, selftest
 from tests.backends import needs_cupy
@@ -120,14 +121,14 @@ def test_a_broken_cpu_kernel_is_reported(capsys, monkeypatch, strip_only):
 
 def test_a_run_that_raises_does_not_end_the_test(monkeypatch, strip_only):
     reference, tested = selftest.sides("cpu")
-    original = selftest.select_coordinates
+    original = select.select_coordinates
 
     def failing(X, *, dtype, **options):
         if len(X) >= 1000 and dtype == "mixed":
             raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
         return original(X, dtype=dtype, **options)
 
-    monkeypatch.setattr(selftest, "select_coordinates", failing)
+    monkeypatch.setattr(select, "select_coordinates", failing)
     outcomes = [outcome for outcome in selftest.compare(reference, tested, 1000) if outcome.data == "D1"]
     assert [outcome.ok for outcome in outcomes] == [True, False, True]
     assert outcomes[1].note == "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS"

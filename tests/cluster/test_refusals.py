@@ -101,7 +101,6 @@ def test_the_command_line_refuses_in_its_own_words(tmp_path, capsys):
     for wrong, words in (
         (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
         (["--workers", "1", "--neighbors", "10"], "--neighbors 10 does not work with a cluster; pass a number"),
-        (["--workers", "1", "--each-part"], "--workers is for one map, and --each-part makes one per part"),
         (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit 1G does not work with a cluster; set it when"),
     ):
         assert main([*fit, *wrong]) == 2

@@ -145,7 +145,7 @@ def test_bad_geometry(rng):
     with pytest.raises(ValueError, match=r"the atoms \(1, 4, 0\) coincide in frame 3"):
         datasets.planar_angles(R)
     for atoms in ((0, 1, 1, 2), (0, 1, 2), (0, 1, 2, 5)):
-        with pytest.raises(ValueError, match="chains of four atoms|different numbers"):
+        with pytest.raises(ValueError, match=r"chains of four atoms|different numbers"):
             datasets.torsion(R, atoms)
     with refused("atoms.type", TypeError):
         datasets.torsion(R, (0, 1, 2.5, 3))

@@ -7,8 +7,7 @@ import pandas
 import pytest
 from sklearn import datasets as theirs
 
-from ies_gpu import DisconnectedGraphError, IESWarning, load, radius_graph, select_coordinates, select_each_part
-from ies_gpu.cli import main
+from ies_gpu import DisconnectedGraphError, IESWarning, radius_graph, select_coordinates, select_each_part
 from tests.manifolds import rectangle
 from tests.said import refused, warned
 
@@ -65,15 +64,6 @@ def test_what_cannot_be_split_is_refused_with_a_way_out(tmp_path):
     with refused("graph.small_part", DisconnectedGraphError):
         far = np.arange(30)[:, None] // 10 * 100 + np.random.default_rng(0).uniform(size=(30, 2))
         select_each_part(far, intrinsic_dim=1, subset_size=1, bandwidth=1.0)
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_the_command_line_writes_one_file_per_part(tmp_path):
-    np.save(tmp_path / "points.npy", TWO)
-    options = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "--each-part", "-q"]
-    assert main(["fit", str(tmp_path / "points.npy"), *options, "-o", str(tmp_path / "run.npz")]) == 0
-    assert sorted(path.name for path in tmp_path.glob("run*")) == ["run.part1.npz", "run.part2.npz"]
-    np.testing.assert_array_equal(load(tmp_path / "run.part2.npz").points, np.arange(300))
 
 
 def test_rows_are_counted_in_the_whole_input_and_told_once():
