@@ -51,13 +51,9 @@ class Constraint:
             raise ValueError(text)
         return text
 
-    @property
-    def text(self) -> str:
-        """What :meth:`parse` accepts, after "must be"."""
-        return str(self)
-
-    def __or__(self, other: Constraint) -> Constraint:
-        return Either((*getattr(self, "parts", (self,)), *getattr(other, "parts", (other,))))
+    def __or__(self, other: Constraint | None) -> Constraint:
+        parts = getattr(self, "parts", (self,))
+        return Either(parts if other is None else (*parts, other), or_none=other is None)
 
 
 @dataclass(frozen=True)
@@ -136,11 +132,9 @@ class Integer(Constraint):
         return number
 
     def parse(self, text: str) -> int:
-        if re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,2}", text) and float(text).is_integer():  # 1e6 is one too
-            return int(float(text))
-        if not re.fullmatch(r"\d+", text):
+        if not float(text).is_integer():  # 1e6 is one too
             raise ValueError(text)
-        return int(text)
+        return int(text) if text.isdecimal() else int(float(text))
 
     def __str__(self) -> str:
         span = f", at least {self.low}" if self.high is None else f" between {self.low} and {self.high}"
@@ -154,19 +148,14 @@ class Bytes(Integer):
     low: int = 1 << 20
     high: int | None = 1 << 62
 
-    @property
-    def text(self) -> str:
-        return "a size such as 4G or 500M, at least 1M"
-
-    def __str__(self) -> str:
-        return f"a number of bytes, at least {self.low}"
-
     def parse(self, text: str) -> int:
         match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-        size = 0 if match is None else int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
-        if size < self.low:
+        if match is None:
             raise ValueError(text)
-        return size
+        return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+    def __str__(self) -> str:
+        return f"a number of bytes, at least {self.low} (1M)"
 
 
 class Words(Constraint):
@@ -246,6 +235,16 @@ class Seed(Integer):
         return kind.__module__.startswith("numpy.random") and kind.__name__ in ("Generator", "RandomState")
 
 
+class Text(Constraint):
+    """Any text."""
+
+    def takes(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+    def __str__(self) -> str:
+        return "text"
+
+
 class Path(Constraint):
     """The name of a file or folder."""
 
@@ -256,27 +255,18 @@ class Path(Constraint):
         return "a path"
 
 
-class Nothing(Constraint):
-    """None, which no text stands for."""
-
-    def takes(self, value: Any) -> bool:
-        return value is None
-
-    def __str__(self) -> str:
-        return "None"
-
-
 @dataclass(frozen=True)
 class Either(Constraint):
-    """What any of several constraints accepts; the first is the usual kind."""
+    """What any of several constraints accepts, the first of which is the usual kind, or None."""
 
     parts: tuple[Constraint, ...]
+    or_none: bool = False  # which no text stands for, and no message names
 
     def takes(self, value: Any) -> bool:
-        return any(part.takes(value) for part in self.parts)
+        return (self.or_none and value is None) or any(part.takes(value) for part in self.parts)
 
     def within(self, name: str, value: Any) -> Any:
-        return next(part for part in self.parts if part.takes(value)).within(name, value)
+        return next((part.within(name, value) for part in self.parts if part.takes(value)), None)
 
     def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
         word = isinstance(value, str) and any(isinstance(part, Words) for part in self.parts)
@@ -291,14 +281,8 @@ class Either(Constraint):
                 continue
         raise ValueError(text)
 
-    @property
-    def text(self) -> str:
-        return self._joined([part.text for part in self.parts if not isinstance(part, Nothing | Words)])
-
     def __str__(self) -> str:
-        return self._joined([str(part) for part in self.parts if not isinstance(part, Nothing | Words)])
-
-    def _joined(self, kinds: list[str]) -> str:
+        kinds = [str(part) for part in self.parts if not isinstance(part, Words)]
         kinds += [repr(word) for part in self.parts if isinstance(part, Words) for word in part.words]
         last = ", or " if any("," in kind for kind in kinds) else " or "
         return last.join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))

@@ -25,7 +25,6 @@ from .constraints import (
     Integer,
     Length,
     Metric,
-    Nothing,
     Number,
     Path,
     Percentile,
@@ -78,7 +77,7 @@ class Options:
         of the variance of ``X``; a graph, kernel or Laplacian needs a number.
         """, flag="-s", metavar="S")  # fmt: skip
     bandwidth: Any = row(
-        AUTO, Length() | Words(AUTO, FIXED, LOCAL) | Nothing(), 'float, "auto", "fixed" or "local"',
+        AUTO, Length() | Words(AUTO, FIXED, LOCAL) | None, 'float, "auto", "fixed" or "local"',
         "bandwidth of the kernel in the units of the data, or auto, fixed or local", """
         The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "fixed" tries several on ``X`` and takes the
         one whose chosen coordinates explain ``X`` best. "local" follows the density: points with distant neighbours get
@@ -86,12 +85,12 @@ class Options:
         ``diagnostics["automatic"]`` shows what was compared. A graph needs a number; a kernel or Laplacian needs none.
         """, metavar="EPS")  # fmt: skip
     n_neighbors: int | None = row(
-        None, Integer(2) | Nothing(), "int", "connect each point to its K nearest ones", """
+        None, Integer(2) | None, "int", "connect each point to its K nearest ones", """
         Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
         neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
         """, flag="--neighbors", metavar="K", entries=("X",),
         cluster=f"pass a number for {option('bandwidth')}")  # fmt: skip
-    radius: Any = row(None, Length() | Nothing(), "float", "largest distance between neighbours (3 * EPS)", """
+    radius: Any = row(None, Length() | None, "float", "largest distance between neighbours (3 * EPS)", """
         Points no further apart than this are neighbours, by default ``3 * bandwidth``. A sparse graph is used as given
         unless you pass a radius; a dense one, which has a distance for every pair, is cut at the default too.
         """, metavar="R", entries=("X", "graph"))  # fmt: skip
@@ -162,13 +161,13 @@ class Options:
         also computes tangent bases and scores in float32. The eigensolver and all sums always use float64.
         """)  # fmt: skip
     memory_limit: int | None = row(
-        None, Bytes() | Nothing(), "int", "memory to use, such as 4G or 500M (half of what is free)", """
+        None, Bytes() | None, "int", "memory to use, such as 4G or 500M (half of what is free)", """
         How many bytes the run may use, on top of what the process holds at the start and the libraries take (some 220
         MB); by default half of the memory that is free. Where the graph does not fit, slower ways are announced by a
         warning; ``diagnostics["storage"]`` says what was done.
         """, metavar="SIZE", cluster="set it when you start the workers", decides=False)  # fmt: skip
     n_threads: int | None = row(
-        None, Integer(1, 65_536) | Nothing(), "int", "CPU threads (all that the process may use)", """
+        None, Integer(1, 65_536) | None, "int", "CPU threads (all that the process may use)", """
         How many CPU threads to use, by default all that the process may.
         """, flag="--threads", metavar="N", cluster="set it when you start the workers", decides=False)  # fmt: skip
     random_state: Any = row(0, Seed(0), "int, RandomState, Generator or None", "seed of the eigensolver", """
@@ -178,12 +177,12 @@ class Options:
     tol: float = row(1e-8, Number(0, 1), "float", "upper bound on eigenvector residuals", """
         The largest residual that an eigenpair may have.
         """, metavar="T")  # fmt: skip
-    keep_bases: bool | None = row(None, Switch() | Nothing(), "bool", "keep the tangent bases", """
+    keep_bases: bool | None = row(None, Switch() | None, "bool", "keep the tangent bases", """
         Whether to keep the tangent bases, which :meth:`Selection.score` needs. By default they are kept up to 512 MB,
         and with ``client`` not at all.
         """, decides=False)  # fmt: skip
     checkpoint: str | os.PathLike[str] | None = row(
-        None, Path() | Nothing(), "str or path-like", "save each finished stage in a local folder", """
+        None, Path() | None, "str or path-like", "save each finished stage in a local folder", """
         A local folder in which to save each finished stage. A folder that already holds stages is an error unless
         ``resume`` is True.
         """, metavar="DIR", cluster="a cluster saves no stages; leave it out", decides=False)  # fmt: skip

@@ -8,10 +8,8 @@ from typing import Any
 from .backend.array import Array
 from .embedding.points import given_map
 from .options import Options, answers, documented
-from .parameters.automatic import find_parameters
 from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told
-from .results.parts import each_part
 from .results.selection import Selection
 from .run.fit import fit, searched, untangled
 from .run.inputs import Inputs, laplacian_of
@@ -217,6 +215,8 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
     found: Any = None
     fitted = automatic = embedding = laplacian = None
     if options.automatic:
+        from .parameters.automatic import find_parameters
+
         options, automatic, fitted, found = run(find_parameters, given, options)
         run.options = options
     if fitted is None or run.checkpoint is not None:  # which saves the steps one by one
@@ -284,5 +284,7 @@ def select_each_part(
     >>> [len(part.points) for part in parts]
     [400, 300]
     """
+    from .results.parts import each_part
+
     parts = each_part(select_coordinates, Inputs.of(X=X, graph=graph, kernel=kernel), options | {"progress": progress})
     return [labelled(part, labels_of(X)) for part in parts]

@@ -6,6 +6,7 @@ import math
 import numbers
 import os
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,13 @@ import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
-from .constraints import LARGEST, Integer, Length, Number, Seed, Switch, Words
+from .constraints import LARGEST, Integer, Length, Number, Seed, Switch, Text, Words
 from .errors import brief, first_few, one_line
 from .findings import option, refusal
+
+# single values, by the same constraints as the table of options
+check_length, check_flag, check_text = Length().check, Switch().check, Text().check
+check_seed = partial(Seed(0).check, "random_state")
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
@@ -23,36 +28,14 @@ def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.
     return Number(low, high, closed).check(name, value)
 
 
-def check_length(name: str, value: Any) -> float:
-    """Return a positive length whose square is a float, and one over it too."""
-    return Length().check(name, value)
-
-
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
     """Return an integer in [low, high]."""
     return Integer(low, high, why).check(name, value)
 
 
-def check_seed(random_state: Any) -> int:
-    """Return a seed from what NumPy and scikit-learn call a random state, drawn from a generator or for None."""
-    return Seed(0).check("random_state", random_state)
-
-
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return one of several words."""
     return Words(*choices).check(name, value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return True or False."""
-    return Switch().check(name, value)
-
-
-def check_text(name: str, value: Any) -> str:
-    """Return a text."""
-    if not isinstance(value, str):
-        raise refusal(f"{name}.type", f"{option(name)} must be text, got {brief(value)}", kind=TypeError)
-    return value
 
 
 def check_members(name: str, value: Any, wanted: str) -> list[Any]:

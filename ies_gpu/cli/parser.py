@@ -185,7 +185,7 @@ def read_by(accepts: Constraint) -> Callable[[str], Any]:
         try:
             found = accepts.parse(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"must be {accepts.text}, got {text!r}") from None
+            raise argparse.ArgumentTypeError(f"must be {accepts}, got {text!r}") from None
         try:
             return accepts.check("", found)
         except (ValueError, TypeError) as error:

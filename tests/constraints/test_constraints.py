@@ -7,22 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ies_gpu.constraints import (
-    Bytes,
-    Device,
-    Integer,
-    Length,
-    Metric,
-    Nothing,
-    Number,
-    Path,
-    Percentile,
-    Seed,
-    Switch,
-    Words,
-)
+from ies_gpu.constraints import Bytes, Device, Integer, Length, Metric, Number, Path, Percentile, Seed, Switch, Words
 
-LENGTH = Length() | Words("auto", "fixed") | Nothing()
+LENGTH = Length() | Words("auto", "fixed") | None
 
 
 @pytest.mark.parametrize(
