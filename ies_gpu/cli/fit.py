@@ -24,7 +24,6 @@ from .parser import (
     check_different,
     check_file,
     chosen_of,
-    count,
     in_flags,
     options_of,
     say_in_flags,
@@ -62,9 +61,8 @@ def add(commands: Any) -> None:
     add_molecule(fit.add_argument_group("a molecule").add_argument)
     add_options(fit.add_argument_group("details"), *DETAILS)
     add_options(fit.add_argument_group("the machine"), "device", "dtype", "memory_limit", "n_threads")
-    option = fit.add_argument_group("a cluster (Dask)").add_argument
-    option("--workers", type=count, metavar="N", help="compute in N processes of this machine")
-    option("--scheduler", metavar="ADDRESS", help="compute on the workers of a scheduler, such as tcp://node1:8786")
+    about = "compute on the workers of a Dask scheduler, such as tcp://node1:8786"
+    fit.add_argument_group("a cluster").add_argument("--scheduler", metavar="ADDRESS", help=about)
     job = fit.add_argument_group("a job")
     about = "read the points, say how much memory and time it takes, and stop"
     job.add_argument("--dry-run", action="store_true", help=about)
@@ -112,22 +110,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def check_options(args: argparse.Namespace) -> None:
     """Check by the table that the options fit together, before anything is read."""
     wrong = args.parser.error
-    cluster = "--workers" if args.workers else "--scheduler" if args.scheduler else ""
-    if args.workers and args.scheduler:
-        wrong("--workers starts a cluster here and --scheduler uses another; pass only one of them")
-    if cluster and args.dry_run:
-        wrong(f"--dry-run tells what one process needs; leave out {cluster}")
+    if args.scheduler and args.dry_run:
+        wrong("--dry-run tells what one process needs; leave out --scheduler")
     if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
         wrong("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
     if args.model and args.bandwidth == "auto":
         args.bandwidth = "fixed"  # which new points have a place with
-    if args.workers and args.n_threads:
-        wrong("--workers start with one thread each; leave out --threads, and start more workers instead")
     if is_remote(args.checkpoint):
         wrong(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     try:
-        options = Options(**asked_of(args))
-        if cluster:
+        options = Options(**options_of(args))
+        if args.scheduler:
             check_on_cluster(options)
     except (TypeError, ValueError) as error:
         found = finding_of(error)
@@ -188,29 +181,22 @@ def read_given(args: argparse.Namespace, molecule: bool) -> Given:
 # --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def asked_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options for ``select_coordinates``; of a limit on memory, each worker here has its own."""
-    return options_of(args) | ({"memory_limit": None} if args.workers else {})
-
-
 def workers_read(args: argparse.Namespace) -> bool:
     """Return whether only workers read the points: a cluster, a file in rows, and nothing that needs them here."""
-    if not (args.workers or args.scheduler) or is_remote(args.points):
-        return False
     here = (args.model, args.plot, args.report, *chosen_of(args).values())
-    return Path(args.points).suffix.lower() == ".npy" and not any(here)
+    in_rows = not is_remote(args.points) and Path(args.points).suffix.lower() == ".npy"
+    return bool(args.scheduler) and in_rows and not any(here)
 
 
 @contextmanager
 def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
     """Connect to the cluster that was asked for, or to none; its dashboard is announced."""
-    if not (args.workers or args.scheduler):
+    if not args.scheduler:
         yield None
         return
     from ..cluster.client import connected
 
-    memory = args.memory_limit if args.workers else None
-    with connected(scheduler=args.scheduler, workers=args.workers, memory=memory) as client:
+    with connected(scheduler=args.scheduler) as client:
         if client.dashboard_link:
             console.note(f"the cluster's dashboard: {client.dashboard_link}")
         yield client
@@ -220,7 +206,7 @@ def select(points: Any, args: argparse.Namespace, console: Console, client: Any)
     """Call ``select_coordinates`` with the options of ``fit``."""
     from ..select import select_coordinates
 
-    return select_coordinates(points, **asked_of(args), progress=console.progress, client=client)
+    return select_coordinates(points, **options_of(args), progress=console.progress, client=client)
 
 
 # --- after the run ---------------------------------------------------------------------------------------------------

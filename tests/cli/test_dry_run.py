@@ -73,7 +73,7 @@ def test_it_writes_nothing_and_fits_80_columns(points, tmp_path, capsys):
 
 
 def test_a_cluster_is_refused(points):
-    assert cli.main(["fit", points, *FIT, "--dry-run", "--workers", "2"]) == 2
+    assert cli.main(["fit", points, *FIT, "--dry-run", "--scheduler", "tcp://node1:8786"]) == 2
 
 
 @pytest.mark.parametrize("seconds", [3600.0, 1.0, None])

@@ -99,8 +99,7 @@ def test_the_command_line_refuses_in_its_own_words(tmp_path, capsys):
     np.save(tmp_path / "points.npy", random_strip(300))
     fit = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.4"]
     for wrong, words in (
-        (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
-        (["--workers", "1", "--neighbors", "10"], "--neighbors 10 does not work with a cluster; pass a number"),
+        (["--scheduler", "x", "--neighbors", "10"], "--neighbors 10 does not work with a cluster; pass a number"),
         (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit 1G does not work with a cluster; set it when"),
     ):
         assert main([*fit, *wrong]) == 2
