@@ -27,8 +27,8 @@ def first_few(items: Iterable[Any], most: int = 5) -> str:
 
 
 def one_line(error: BaseException, most: int = 200) -> str:
-    """Return an error's whole message on one line, cut short."""
-    return " ".join(str(error).split())[:most]
+    """Return an error's whole message on one line, cut short, or the name of its class if it has none."""
+    return " ".join(str(error).split())[:most] or type(error).__name__
 
 
 def first_line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from .errors import IESWarning, brief, warn_caller
@@ -189,18 +190,9 @@ class Listener(NamedTuple):
     beyond: Listener | None
 
 
-def tell(finding: Finding, category: type[Warning] = IESWarning) -> None:
+def tell(finding: Finding, category: type[Warning] = IESWarning, listener: Listener | None = UNSET) -> None:
     """Hand a finding to whoever listens, or else to the caller of the package, as a warning."""
-    _hand_over(finding, category, _listener.get())
-
-
-def teller() -> Callable[[Finding], None]:
-    """Return a :func:`tell` for those who listen now, whoever listens when it is called."""
-    listener = _listener.get()
-    return lambda finding: _hand_over(finding, IESWarning, listener)
-
-
-def _hand_over(finding: Finding, category: type[Warning], listener: Listener | None) -> None:
+    listener = _listener.get() if listener is UNSET else listener
     while listener is not None and not issubclass(category, listener.category):
         listener = listener.beyond
     if listener is not None:
@@ -209,6 +201,11 @@ def _hand_over(finding: Finding, category: type[Warning], listener: Listener | N
     said = category(str(finding))
     said.finding = finding  # type: ignore[attr-defined]
     warn_caller(said)
+
+
+def teller() -> Callable[[Finding], None]:
+    """Return a :func:`tell` for those who listen now, whoever listens when it is called."""
+    return partial(tell, listener=_listener.get())
 
 
 @contextmanager

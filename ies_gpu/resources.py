@@ -109,8 +109,12 @@ def estimate_resources(
     limit = float("inf") if memory_limit is None else float(memory_limit)
     if not device.startswith("cpu"):
         storage, _ = storage_on_gpu(n, degree, options.stored_bytes, limit)
-        # the arrays are on the device; the host has the points and what goes back to it
-        peak, on_device = int(START + 8.0 * n * D + arrays_out(size)), int(CONTEXT + device_needs(size, storage, limit))
+        # the arrays are on the device, where none has to grow; the host has the points and what goes back to it
+        peak, block = int(START + 8.0 * n * D + arrays_out(size)), max(16 << 20, min(DEVICE_BLOCK, limit / 16))
+        found = needs(size, storage, size.wants_multilevel and storage == "memory", block)
+        if storage == "memory":  # the kernels count and write; distances become affinities in blocks of 24 bytes each
+            found["graph"] = 24.0 * n * D + size.matrix + min(block, 24 * size.z) + 24.0 * n
+        on_device = int(CONTEXT + SAMPLES + max(found.values()))
         return Estimate({"host": peak}, peak, int(SLACK * peak), on_device, None, WORDS[storage], 1.0)
     way = plan(size, limit)
     found = needs(size, way.storage, way.multilevel, block_bytes(limit))
@@ -119,12 +123,3 @@ def estimate_resources(
     # more sets need another search, whose time nobody can predict
     took = None if sets > MAX_SUBSETS else LOADING + (way.seconds + SCORE * sets * n * s * d) / threads
     return Estimate(stages, peak, int(SLACK * peak), 0, took, WORDS[way.storage], way.factor)
-
-
-def device_needs(size: Size, storage: str, limit: float) -> float:
-    """Return the bytes of a GPU at the peak: no array has to grow, but blocks of temporaries are larger."""
-    block = max(16 << 20, min(DEVICE_BLOCK, limit / 16))
-    found = needs(size, storage, size.wants_multilevel and storage == "memory", block)
-    if storage == "memory":  # the kernels count and write; distances become affinities in blocks of 24 bytes an entry
-        found["graph"] = 24.0 * size.n * size.D + size.matrix + min(block, 24 * size.z) + 24.0 * size.n
-    return SAMPLES + max(found.values())

@@ -111,8 +111,8 @@ def check_array(name: str, array: Array) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
-        why = one_line(error) or type(error).__name__
-        text, way = f"{option(name)} must be an array of numbers: {why}", _way_out_of_bfloat16(name, array)
+        text = f"{option(name)} must be an array of numbers: {one_line(error)}"
+        way = _way_out_of_bfloat16(name, array)
         raise refusal(f"{name}.type", text, way, TypeError) from None
 
 

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
         tell_needs(given.points, args)
         return 0
-    if molecule and not args.no_self_loops:
+    if molecule and args.self_loops:
         console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
         console.note("no -o: the result will be shown but not saved")

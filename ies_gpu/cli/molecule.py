@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from functools import partial
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import IESWarning
 from ..files.remote import is_remote, shown
@@ -24,14 +25,6 @@ WORDS = {
     "distances": "distances between atoms",
     "torsions": "cosines and sines of torsions",
 }
-
-
-class Frames(NamedTuple):
-    """Features of frames (n, columns), what they are in words, and the numbers that the file has per frame."""
-
-    X: Any
-    about: str
-    values: dict[str, Any]
 
 
 def add_molecule(option: Callable[..., Any]) -> None:
@@ -74,8 +67,11 @@ def is_molecule(args: argparse.Namespace) -> bool:
     return found
 
 
-def read_frames(args: argparse.Namespace) -> Frames:
-    """Read the frames and reduce the features of their shape to a few columns."""
+def read_frames(args: argparse.Namespace) -> tuple[Any, str, dict[str, Any]]:
+    """Return features of frames in a few columns, what they are in words, and the numbers that the file has per frame.
+
+    Their principal components are those of a sample, if there are many frames.
+    """
     from ..datasets.molecules import load_molecule
 
     molecule = load_molecule(args.points, topology=args.topology, atoms=args.atoms)
@@ -88,34 +84,28 @@ def read_frames(args: argparse.Namespace) -> Frames:
     if columns < count:
         about += f", as {columns} principal components with {found.explained_variance_ratio_.sum():.1%} of the variance"
     values = {name: value.reshape(-1) for name, value in molecule.values.items() if value.size == len(molecule)}
-    return Frames(X, about, values)
+    return X, about, values
 
 
-def reduced(molecule: Trajectory, kind: str) -> tuple[Any, Any]:
+def reduced(molecule: Trajectory, kind: str, sample: float = SAMPLE) -> tuple[Any, Any]:
     """Return principal components of the features, and scikit-learn's fit, which has seen a sample of many frames."""
     import numpy as np
     from sklearn.decomposition import PCA
 
-    make, width = describer(molecule, kind)
-    most = max(2 * COLUMNS, int(SAMPLE / width))
+    from ..datasets.molecules import bonded_chains, pairwise_distances, planar_angles, torsion_features
+
+    count = len(molecule.z)
+    make, width = (planar_angles, 3 * comb(count, 3)) if kind == "angles" else (pairwise_distances, comb(count, 2))
+    if kind == "torsions":
+        chains = bonded_chains(molecule.R, molecule.z)
+        make, width = partial(torsion_features, chains=chains), 2 * len(chains)
+    elif width > MOST:
+        way = "--atoms" if kind == "distances" else "--features distances or torsions, or --atoms"
+        raise ValueError(f"{count:,} atoms have {width:,} {kind}, more than {MOST:,}; use {way}")
+    most = max(2 * COLUMNS, int(sample / width))
     rng, n = np.random.default_rng(0), len(molecule)
-    sample = make(molecule.R[np.sort(rng.choice(n, most, replace=False))] if n > most else molecule.R)
-    found = PCA(min(COLUMNS, *sample.shape, len(sample) - 1), random_state=0).fit(sample)
+    some = make(molecule.R[np.sort(rng.choice(n, most, replace=False))] if n > most else molecule.R)
+    found = PCA(min(COLUMNS, *some.shape, len(some) - 1), random_state=0).fit(some)
     with listen(IESWarning):  # the sample has been warned about
         blocks = [found.transform(make(molecule.R[k : k + most])) for k in range(0, n, most)]
     return np.concatenate(blocks), found
-
-
-def describer(molecule: Trajectory, kind: str) -> tuple[Callable[[Any], Any], int]:
-    """Return what makes the features of some frames, and how many there are of each."""
-    from ..datasets.molecules import bonded_chains, pairwise_distances, planar_angles, torsion_features
-
-    if kind == "torsions":
-        chains = bonded_chains(molecule.R, molecule.z)
-        return lambda R: torsion_features(R, chains), 2 * len(chains)
-    count = len(molecule.z)
-    width = comb(count, 2) if kind == "distances" else 3 * comb(count, 3)
-    if width > MOST:
-        way = "--atoms" if kind == "distances" else "--features distances or torsions, or --atoms"
-        raise ValueError(f"{count:,} atoms have {width:,} {kind}, more than {MOST:,}; use {way}")
-    return (pairwise_distances if kind == "distances" else planar_angles), width

@@ -162,8 +162,8 @@ def add_options(group: Any, *names: str) -> None:
     for name in names:
         about, default = TABLE[name], DEFAULTS[name]
         if isinstance(about.accepts, Switch):
-            dest = f"no_{name}" if default else name
-            group.add_argument(*flags_of(name), dest=dest, action="store_true", help=about.help)
+            action = "store_false" if default else "store_true"
+            group.add_argument(*flags_of(name), dest=name, action=action, help=about.help)
             continue
         words = about.accepts.words if isinstance(about.accepts, Words) else ()
         more = {"choices": words, "metavar": about.metavar or "HOW"} if words else {"type": read_by(about.accepts)}
@@ -173,9 +173,7 @@ def add_options(group: Any, *names: str) -> None:
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the table that flags or a job file have set."""
-    given = vars(args)
-    found = {name: given[name] for name in TABLE if name in given}
-    return found | {name: not given[f"no_{name}"] for name in TABLE if f"no_{name}" in given}
+    return {name: value for name, value in vars(args).items() if name in TABLE}
 
 
 def read_by(accepts: Constraint) -> Callable[[str], Any]:
@@ -213,10 +211,10 @@ def check_file(parser: argparse.ArgumentParser, option: str, path: str | None, *
     if path:
         from ..files.writing import WRITTEN, check_output, check_table_output
 
-        ending = os.path.splitext(shown(path))[1].lower()
-        if ending not in (endings or WRITTEN):
-            kind = one_of(endings or WRITTEN)
-            parser.error(f"{option} must name a{'n' * (endings == ('.npz',))} {kind} file, got {shown(path)}")
+        ending, kinds = os.path.splitext(shown(path))[1].lower(), endings or WRITTEN
+        if ending not in kinds:
+            article = "an" if kinds == (".npz",) else "a"
+            parser.error(f"{option} must name {article} {one_of(kinds)} file, got {shown(path)}")
         if endings:
             check_output(path, ending)
         else:
@@ -260,7 +258,10 @@ def in_flags(name: str, value: str | None, known: Collection[str] | None = None)
         return f"--no-{flag.removeprefix('--')}"
     if value is None or value == "True":
         return flag
-    return f"{flag} {as_limit(int(value)) if name == 'memory_limit' else plain(value)}"
+    if name == "memory_limit":  # in powers of 1024, rounded up
+        size = int(value)
+        return f"{flag} {size >> 30}G" if size % (1 << 30) == 0 else f"{flag} {-(-size >> 20)}M"
+    return f"{flag} {plain(value)}"
 
 
 def plain(value: str) -> str:
@@ -269,8 +270,3 @@ def plain(value: str) -> str:
         found = literal_eval(value)
         return found if isinstance(found, str) else value
     return value
-
-
-def as_limit(size: int) -> str:
-    """Return bytes as ``--memory-limit`` takes them, in powers of 1024, rounded up."""
-    return f"{size >> 30}G" if size % (1 << 30) == 0 else f"{-(-size >> 20)}M"

@@ -47,16 +47,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
     names = (file_name(args.run_file), file_name(args.compare or ""))
     points = None if args.points is None else points_of_run(args, selection)
     colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
-    write_report(
-        selection,
-        output,
-        points=points,
-        colors=colors,
-        compare=other,
-        title=args.title or (" and ".join(names) if other else names[0]),
-        names=names,
-        **judged(args, selection, points, console),
-    )
+    judged: dict[str, Any] = {}
+    if args.diagnose:
+        from ..analysis.diagnose import diagnose
+
+        console.progress("diagnosis", 0, 0)
+        judged["diagnosis"] = diagnose(selection, X=points)
+        console.progress("diagnosis", 1, 1)
+    if args.stability:
+        from ..analysis.stability import selection_stability
+
+        judged["stability"] = selection_stability(selection, X=points, progress=console.progress)
+    title = args.title or (" and ".join(names) if other else names[0])
+    write_report(selection, output, points=points, colors=colors, compare=other, title=title, names=names, **judged)
     console.close()
     if not args.quiet:
         tell_file("report", output, browse=True)
@@ -71,25 +74,8 @@ def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
     points = read_points(args.points, **chosen_of(args))
     width = selection.diagnostics.get("n_features")
     if width is not None and points.shape[1] != width:
-        raise ValueError(
-            f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from "
-            f"{file_name(args.points)}; choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
-        )
+        text = f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from"
+        way = "choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
+        raise ValueError(f"{text} {file_name(args.points)}; {way}")
     used_points(selection, points, "--points")
     return points
-
-
-def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:
-    """Return the diagnosis and the stability, where they are asked for."""
-    found: dict[str, Any] = {}
-    if args.diagnose:
-        from ..analysis.diagnose import diagnose
-
-        console.progress("diagnosis", 0, 0)
-        found["diagnosis"] = diagnose(selection, X=points)
-        console.progress("diagnosis", 1, 1)
-    if args.stability:
-        from ..analysis.stability import selection_stability
-
-        found["stability"] = selection_stability(selection, X=points, progress=console.progress)
-    return found

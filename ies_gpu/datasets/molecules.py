@@ -108,7 +108,7 @@ def load_molecule(
     except (MemoryError, ContentError):
         raise
     except Exception as error:  # a library may raise what it likes
-        raise ValueError(f"{path} cannot be read by {kind}: {one_line(error) or type(error).__name__}") from None
+        raise ValueError(f"{path} cannot be read by {kind}: {one_line(error)}") from None
     if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape or found.z.shape != found.R.shape[1:2]:
         shapes = f"got {found.R.shape} and {found.z.shape}"
         raise ValueError(f"{path}: positions must have shape (frames, atoms, 3), atomic numbers (atoms,), {shapes}")

@@ -77,13 +77,12 @@ def test_too_many_atoms_for_angles_have_a_way_out(folder, rng, capsys):
     assert "; use --features distances or torsions, or --atoms" in " ".join(capsys.readouterr().err.split())
 
 
-def test_principal_components_of_a_sample_are_those_of_all_frames(monkeypatch, rng):
+def test_principal_components_of_a_sample_are_those_of_all_frames(rng):
     """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
     R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)
     molecule = datasets.Trajectory(R, np.array(Z + Z[1:]))
     whole, _ = reduced(molecule, "distances")
-    monkeypatch.setattr("ies_gpu.cli.molecule.SAMPLE", 21 * 120)
-    parts, _ = reduced(molecule, "distances")
+    parts, _ = reduced(molecule, "distances", sample=21 * 120)
     assert whole.shape == parts.shape == (500, 21)
     np.testing.assert_allclose(pdist(whole), pdist(parts), atol=1e-9)  # all 21 are kept: only turned
 
