@@ -231,11 +231,6 @@ class Options:
         return ["bandwidth", *names] if is_found(self.bandwidth) else names
 
     @property
-    def own_radius(self) -> bool:
-        """Whether a radius was set that does not follow from the bandwidth."""
-        return isinstance(self.bandwidth, float) and self.radius not in (None, 3 * self.bandwidth)
-
-    @property
     def zeta_given(self) -> float | None:
         """The given zeta, or None if the regret decides."""
         return None if is_auto(self.zeta) else self.zeta

@@ -41,6 +41,7 @@ ADVICE = {
     "molecule.mirrored": "--features torsions keeps it",
     "choice.nearly_touch": "'ies-gpu report' shows where",
     "shape.folded": "'ies-gpu report' shows where",
+    "--points.columns": "choose them as for 'ies-gpu fit', with --columns and --index-col, or --key",
     "not_finite": "remove these rows (counted from 0) from the file",
     "not_finite_columns": "leave them out with --columns",
 }

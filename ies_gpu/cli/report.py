@@ -38,14 +38,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
     given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
     if given and args.points is None:
         args.parser.error(f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} --points, the file to read")
+    from ..files.points import read_points
     from ..report.page import write_report
+    from ..results.same_points import used_points
     from ..results.selection import Selection
     from ..results.storage import load_as
 
     selection = load_as(Selection, args.run_file)
     other = None if args.compare is None else load_as(Selection, args.compare)
     names = (file_name(args.run_file), file_name(args.compare or ""))
-    points = None if args.points is None else points_of_run(args, selection)
+    points = None
+    if args.points is not None:
+        points = read_points(args.points, **chosen_of(args))
+        used_points(selection, points, "--points")  # or raise
     colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
     judged: dict[str, Any] = {}
     if args.diagnose:
@@ -64,18 +69,3 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if not args.quiet:
         tell_file("report", output, browse=True)
     return 0
-
-
-def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
-    """Return the points in the file, with as many columns as the run had."""
-    from ..files.points import read_points
-    from ..results.same_points import used_points
-
-    points = read_points(args.points, **chosen_of(args))
-    width = selection.diagnostics.get("n_features")
-    if width is not None and points.shape[1] != width:
-        text = f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from"
-        way = "choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
-        raise ValueError(f"{text} {file_name(args.points)}; {way}")
-    used_points(selection, points, "--points")
-    return points

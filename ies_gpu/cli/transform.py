@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from ..files.remote import shown
@@ -33,12 +32,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..files.points import read_table
     from ..files.writing import write_table
     from ..results.model import Model
+    from ..results.same_points import check_names
     from ..results.storage import load_as
 
     begin = time.perf_counter()
     model = load_as(Model, args.model)
     points, rows, found_names = read_table(args.points, **chosen_of(args))
-    check_columns(args.points, model.feature_names, found_names)
+    check_names(model.feature_names, found_names, shown(args.points), "choose them in that order with --columns")
     machine = {"device": args.device, "memory_limit": args.memory_limit, "n_threads": args.n_threads}
     found = model.transform(points, isolated=args.isolated, **machine, progress=console.progress)
     write_table(args.output, found, model.names, rows=rows)
@@ -49,14 +49,3 @@ def run(args: argparse.Namespace, console: Console) -> int:
         seconds = time.perf_counter() - begin
         say(f"{shown(args.output)}: {len(found):,} points in {', '.join(model.names)} ({seconds:.1f} s)")
     return 0
-
-
-def check_columns(path: str, wanted: Sequence[str] | None, found: Sequence[str] | None) -> None:
-    """Check that the columns are those of the training points in their order, where both files name theirs."""
-    from ..files.points import TABULAR
-    from ..results.same_points import check_names
-
-    plain = wanted is not None and len(wanted) <= 20 and not any("," in name for name in wanted)
-    chosen = plain and shown(path).lower().endswith(TABULAR)
-    way = f"pass --columns {','.join(wanted or ())}" if chosen else "write it with the same columns in the same order"
-    check_names(wanted, found, shown(path), way)

@@ -72,7 +72,7 @@ def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, cap
     clean = str(table / "clean.csv")
     both = ["report", str(table / "cells.npz"), "--points", clean, "--color", clean]
     assert cli.main([*both, "--index-col", "cell"]) == 1
-    assert "--points must have the columns of the run, which used 2, got 3 from clean.csv" in error_of(capsys)
+    assert "with 2 columns, got 3; choose them as for 'ies-gpu fit', with --columns" in error_of(capsys)
     assert cli.main([*both, "--columns", "a,b", "--index-col", "cell", "-o", str(table / "both.html"), "-q"]) == 0
     assert '"dimensions":2' in (table / "both.html").read_text()
     assert cli.main([*both[:2], "--columns", "a,b", "--key", "X"]) == 2
