@@ -22,41 +22,16 @@ SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search"
 @answers
 @documented
 def select_coordinates(
-    X: Array = None,
-    *,
-    graph: Array = None,
-    kernel: Array = None,
-    laplacian: Any = None,
-    coordinates: Array = None,
-    eigenvalues: Array = None,
-    intrinsic_dim: int | str = "auto",
-    subset_size: int | str = "auto",
-    bandwidth: float | str | None = "auto",
-    n_neighbors: int | None = None,
-    radius: float | None = None,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
-    n_components: int = 20,
-    zeta: float | str = "auto",
-    percentile: float = 75,
-    search: str = "exhaustive",
-    untangle: bool = True,
-    scale: str = "rms",
-    diffusion_time: float = 1.0,
-    disconnected: str = "auto",
-    device: str = "auto",
-    dtype: str = "float64",
-    memory_limit: int | None = None,
-    n_threads: int | None = None,
-    random_state: Any = 0,
-    tol: float = 1e-8,
-    keep_bases: bool | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    progress: Progress | bool | None = None,
-    client: Any = None,
-) -> Selection:
+    X: Array = None, *, graph: Array = None, kernel: Array = None, laplacian: Any = None, coordinates: Array = None,
+    eigenvalues: Array = None, intrinsic_dim: int | str = "auto", subset_size: int | str = "auto",
+    bandwidth: float | str | None = "auto", n_neighbors: int | None = None, radius: float | None = None,
+    self_loops: bool = True, metric: str = "euclidean", alpha: float = 1.0, n_components: int = 20,
+    zeta: float | str = "auto", percentile: float = 75, search: str = "exhaustive", untangle: bool = True,
+    scale: str = "rms", diffusion_time: float = 1.0, disconnected: str = "auto", device: str = "auto",
+    dtype: str = "float64", memory_limit: int | None = None, n_threads: int | None = None, random_state: Any = 0,
+    tol: float = 1e-8, keep_bases: bool | None = None, checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False, progress: Progress | bool | None = None, client: Any = None,
+) -> Selection:  # fmt: skip
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
     The slowest eigenvectors are often functions of each other: on a long strip the first six may only say how far along
@@ -172,33 +147,13 @@ def select_coordinates(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )
     options = Options(
-        entry=given.entry,
-        intrinsic_dim=intrinsic_dim,
-        subset_size=subset_size,
-        bandwidth=bandwidth,
-        n_neighbors=n_neighbors,
-        radius=radius,
-        self_loops=self_loops,
-        metric=metric,
-        alpha=alpha,
-        n_components=given.n_components(n_components),
-        zeta=zeta,
-        percentile=percentile,
-        search=search,
-        untangle=untangle,
-        scale=scale,
-        diffusion_time=diffusion_time,
-        disconnected=disconnected,
-        device=device,
-        dtype=dtype,
-        memory_limit=memory_limit,
-        n_threads=n_threads,
-        random_state=random_state,
-        tol=tol,
-        keep_bases=keep_bases,
-        checkpoint=checkpoint,
-        resume=resume,
-    )
+        entry=given.entry, intrinsic_dim=intrinsic_dim, subset_size=subset_size, bandwidth=bandwidth,
+        n_neighbors=n_neighbors, radius=radius, self_loops=self_loops, metric=metric, alpha=alpha,
+        n_components=given.n_components(n_components), zeta=zeta, percentile=percentile, search=search,
+        untangle=untangle, scale=scale, diffusion_time=diffusion_time, disconnected=disconnected, device=device,
+        dtype=dtype, memory_limit=memory_limit, n_threads=n_threads, random_state=random_state, tol=tol,
+        keep_bases=keep_bases, checkpoint=checkpoint, resume=resume,
+    )  # fmt: skip
     if client is not None:
         from .cluster.run import ClusterRun
 

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from .molecules import (
-    Trajectory,
-    load_molecule,
-    pairwise_distances,
-    planar_angles,
-    torsion,
-    torsion_features,
-)
+from .molecules import Trajectory, load_molecule, pairwise_distances, planar_angles, torsion, torsion_features
 from .synthetic import Dataset, load, names
 
-__all__ = [
-    "Dataset",
-    "Trajectory",
-    "load",
-    "load_molecule",
-    "names",
-    "pairwise_distances",
-    "planar_angles",
-    "torsion",
-    "torsion_features",
-]
+__all__ = ["Dataset", "load", "names"]
+__all__ += ["Trajectory", "load_molecule", "pairwise_distances", "planar_angles", "torsion", "torsion_features"]
