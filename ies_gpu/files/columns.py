@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import first_few
 from ..findings import tell, warning
-from .points import WORD, Choice, ContentError, Opened, PointFile, memory_of, needs, open_hdf5, read_element
+from .points import WORD, Choice, ContentError, PointFile, check_fits, memory_of, needs, open_hdf5, read_element
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
 WHOLE = re.compile(r"[+-]?\d{1,18}")  # which 64 bits hold
@@ -69,8 +69,8 @@ class Table:
         known = "columns without names" if self.names is None else f"columns: {first_few(self.names, 9)}"
         raise ContentError("no_column", f"{self.path} has no column {name!r}; it has {self.width} {known}")
 
-    def points(self, choice: Choice) -> Opened:
-        """Open the coordinates, with the names of the rows and columns."""
+    def points(self, choice: Choice) -> PointFile:
+        """Read the coordinates, with the names of the rows and columns."""
         marks = self.marks if choice.index_col is None else [self.place(choice.index_col, number_first=True)]
         if choice.columns is None:
             used = [k for k in range(self.width) if k not in (*self.marks, *marks)]
@@ -78,22 +78,20 @@ class Table:
             used = [self.place(name) for name in choice.columns]
         if not used:
             raise ContentError("no_numbers", f"{self.path} has no columns of numbers")
+        check_fits(self.path, self.memory([*used, *marks]))
+        X = self.numbers(used)
+        rows = [", ".join(map(str, labels)) for labels in zip(*self.cells(marks), strict=True)] if marks else None
+        return PointFile(X, rows, None if self.names is None else [self.names[k] for k in used])
 
-        def read() -> PointFile:
-            X = self.numbers(used)
-            rows = [", ".join(map(str, labels)) for labels in zip(*self.cells(marks), strict=True)] if marks else None
-            return PointFile(X, rows, None if self.names is None else [self.names[k] for k in used])
-
-        return Opened(self.memory([*used, *marks]), read)
-
-    def colours(self, wanted: Sequence[str] | None) -> Opened:
-        """Open some columns, or all of them, by name; those of a table without names are called by number."""
+    def colours(self, wanted: Sequence[str] | None) -> dict[str, np.ndarray]:
+        """Read some columns, or all of them, by name; those of a table without names are called by number."""
         places = list(range(self.width)) if wanted is None else [self.place(name) for name in wanted]
         names = [str(k) if self.names is None else self.names[k] for k in places]
         if wanted is None and len(set(names)) < len(names):
             text = f"{self.path}: two columns have the same name"
             raise ContentError("column_repeated", text, f"rename one of {', '.join(names)}")
-        return Opened(self.memory(places), lambda: dict(zip(names, map(self.typed, self.cells(places)), strict=True)))
+        check_fits(self.path, self.memory(places))
+        return dict(zip(names, map(self.typed, self.cells(places)), strict=True))
 
     def odd(self, place: int, value: Any, where: str = "") -> ContentError:
         """Return the error that a value of a column is no number, which says what to do about it."""
@@ -109,18 +107,6 @@ class Table:
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def open_text(path: Path, asked: Sequence[str]) -> Iterator[Table]:
-    """Open a table of text; a column that is ``asked`` for by name tells that the first line is a header."""
-    try:
-        yield TextTable(path, asked)
-    except UnicodeDecodeError as error:
-        text = f"{path} is not text in UTF-8 ({error.reason})"
-        raise ContentError("encoding", text, "write it again as UTF-8") from None
-    except csv.Error as error:
-        raise ContentError("damaged", f"{path} is not a table of text ({error}); write it again") from None
 
 
 class TextTable(Table):
@@ -282,22 +268,34 @@ class Cells(Frame):
         return frame.iloc[:, places]
 
 
+# --- any of them -----------------------------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
-def open_parquet(path: Path, _: Sequence[str]) -> Iterator[Table]:
+def open_table(path: Path, ending: str, asked: Sequence[str]) -> Iterator[Table]:
+    """Open a table; a column that is ``asked`` for by name tells that the first line of text is a header."""
+    if ending == ".parquet":
+        with open_parquet(path) as file:
+            yield Parquet(path, file)
+    elif ending == ".h5ad":
+        with open_hdf5(path) as file:
+            yield Cells(path, file["obs"])
+    else:
+        try:
+            yield TextTable(path, asked)
+        except UnicodeDecodeError as error:
+            text = f"{path} is not text in UTF-8 ({error.reason})"
+            raise ContentError("encoding", text, "write it again as UTF-8") from None
+        except csv.Error as error:
+            raise ContentError("damaged", f"{path} is not a table of text ({error}); write it again") from None
+
+
+def open_parquet(path: Path) -> Any:
     """Open a Parquet file; a word that many rows share is kept once, however few bytes it takes in the file."""
     try:
         import pandas  # noqa: F401
         import pyarrow.parquet
     except ImportError as error:
         raise needs(path, error.name or "pyarrow", "files") from None
-    schema = pyarrow.parquet.read_schema(path)
-    texts = [field.name for field in schema if str(field.type) == "string"]
-    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts) as file:
-        yield Parquet(path, file)
-
-
-@contextlib.contextmanager
-def open_cells(path: Path, _: Sequence[str]) -> Iterator[Table]:
-    """Open the annotations of cells."""
-    with open_hdf5(path) as file:
-        yield Cells(path, file["obs"])
+    texts = [field.name for field in pyarrow.parquet.read_schema(path) if str(field.type) == "string"]
+    return pyarrow.parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)

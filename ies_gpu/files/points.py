@@ -12,9 +12,9 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from ..backend.machine import available_memory
 from ..errors import one_line
 from ..findings import Finding
 from .remote import check_local, fetched, is_remote, shown
-
-if TYPE_CHECKING:
-    from .columns import Table
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
 POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
@@ -82,13 +79,6 @@ class Choice(NamedTuple):
     index_col: str | None = None
 
 
-class Opened(NamedTuple):
-    """A part of a file that was opened but not read: the bytes that it says it takes in memory, and how to read it."""
-
-    nbytes: int
-    read: Callable[[], Any]
-
-
 def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
     """Read points, an array of shape (n_samples, n_features), as :func:`read_table` does."""
     return read_table(path, **choice).X
@@ -100,6 +90,8 @@ def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
     ``choice`` is a :class:`Choice`. A large ``.npy`` file is mapped into memory, not read. What cannot be read raises
     ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
     """
+    from .columns import open_table
+
     wanted = Choice(**choice)
     with _local(path, READERS, "points") as (local, ending):
         options = (("--key", KEYED), ("--columns", TABULAR), ("--index-col", TABULAR))
@@ -109,10 +101,9 @@ def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
         if ending in TABULAR:
             asked = [*(wanted.columns or ()), *([] if wanted.index_col is None else [wanted.index_col])]
             with open_table(local, ending, asked) as table:
-                found = _unpacked(local, table.points(wanted))
+                found = table.points(wanted)
         else:
-            with ARRAYS[ending](local, wanted) as opened:
-                found = _unpacked(local, opened)
+            found = ARRAYS[ending](local, wanted)
         rows, columns = (None if names is None else tuple(map(str, names)) for names in found[1:])
         return PointFile(_checked(local, found.X), rows, columns)
 
@@ -123,8 +114,10 @@ def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = No
     A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
     cells are NaN or None. Of an ``.h5ad`` file the columns are those of ``obs``, below the names of the cells.
     """
+    from .columns import open_table
+
     with _local(path, TABLES, "columns") as (local, ending), open_table(local, ending, wanted or ()) as table:
-        return _unpacked(local, table.colours(wanted))
+        return table.colours(wanted)
 
 
 def is_table(path: str) -> bool:
@@ -167,13 +160,12 @@ def sound(path: Path) -> Iterator[None]:
         raise ContentError("damaged", text, "save it again") from None
 
 
-def _unpacked(path: Path, opened: Opened) -> Any:
-    """Read what was opened, unless it would not fit into memory: a few bytes can claim, or unpack to, much."""
+def check_fits(path: Path, nbytes: int) -> None:
+    """Refuse, before it is read, what does not fit into memory: a few bytes can claim, or unpack to, much."""
     free = available_memory()
-    if opened.nbytes > free:
-        text = f"{path} holds an array of {opened.nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free"
+    if nbytes > free:
+        text = f"{path} holds an array of {nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free"
         raise ContentError("memory", text, "save the points as .npy, which need not fit into memory")
-    return opened.read()
 
 
 def ending_of(path: str, readers: Collection[str], what: str) -> str:
@@ -256,16 +248,15 @@ def refuse_objects(path: Path, header: Header) -> None:
         raise ContentError("objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
 
 
-@contextlib.contextmanager
-def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
-    """Open an ``.npy`` file, which is mapped if it is large."""
+def read_npy(path: Path, choice: Choice) -> PointFile:
+    """Read an ``.npy`` file, or map it if it is large."""
     if zipfile.is_zipfile(path):
         raise ContentError("ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
     with open(path, "rb") as file:
         header = read_header_of(file, path.stat().st_size)
     refuse_objects(path, header)
     small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
-    yield Opened(0, lambda: PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False)))
+    return PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False))
 
 
 @contextlib.contextmanager
@@ -289,24 +280,24 @@ def read_member(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo) -> np.nda
         return array
 
 
-@contextlib.contextmanager
-def npz_array(path: Path, choice: Choice) -> Iterator[Opened]:
-    """Open an array of an ``.npz`` file."""
+def read_npz(path: Path, choice: Choice) -> PointFile:
+    """Read an array of an ``.npz`` file."""
     with open_npz(path) as (archive, headers):
         if HEADER in archive.namelist():
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
             raise ContentError("result", f"{path} is a result or a model of ies-gpu, not points", way)
         key = only_points(path, {name: header.shape for name, header in headers.items()}, choice.key)
         refuse_objects(path, headers[key])
-        yield Opened(headers[key].nbytes, lambda: PointFile(read_member(archive, f"{key}.npy")))
+        check_fits(path, headers[key].nbytes)
+        return PointFile(read_member(archive, f"{key}.npy"))
 
 
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of real numbers in an ``.npz`` by name, without texts and objects, which are never unpickled."""
     with open_npz(path) as (archive, headers):
         numbers = {name: header for name, header in headers.items() if header.dtype.kind in "buif"}
-        total = sum(header.nbytes for header in numbers.values())
-        return _unpacked(path, Opened(total, lambda: {name: read_member(archive, f"{name}.npy") for name in numbers}))
+        check_fits(path, sum(header.nbytes for header in numbers.values()))
+        return {name: read_member(archive, f"{name}.npy") for name in numbers}
 
 
 def holds_molecule(path: str) -> bool:
@@ -369,32 +360,28 @@ def memory_of(element: Any) -> int:
     return 8 * math.prod(map(int, shape)) + sum(map(bytes_of, datasets_in(element).values()))
 
 
-@contextlib.contextmanager
-def hdf5_array(path: Path, choice: Choice) -> Iterator[Opened]:
-    """Open a data set of an HDF5 file."""
+def read_hdf5(path: Path, choice: Choice) -> PointFile:
+    """Read a data set of an HDF5 file."""
     with open_hdf5(path) as file:
         found = {name: item for name, item in datasets_in(file).items() if item.dtype.kind in "buif"}
         chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, choice.key)]
-        yield Opened(bytes_of(chosen), lambda: PointFile(chosen[()]))
+        check_fits(path, bytes_of(chosen))
+        return PointFile(chosen[()])
 
 
-@contextlib.contextmanager
-def cells(path: Path, choice: Choice) -> Iterator[Opened]:
-    """Open cells of an AnnData file: ``key`` is X or a name in obsm; X_pca if there is one, and X otherwise."""
+def read_cells(path: Path, choice: Choice) -> PointFile:
+    """Read cells of an AnnData file: ``key`` is X or a name in obsm; X_pca if there is one, and X otherwise."""
     with open_hdf5(path) as file:
         there = {"X": file["X"]} if "X" in file else {}
         there |= dict(file["obsm"]) if "obsm" in file else {}
         key = choice.key or ("X_pca" if "X_pca" in there else "X")
         if key not in there:
             raise ContentError("no_array", f"{path} has no array {key!r}; it has {', '.join(there)}")
-
-        def read() -> PointFile:
-            X = read_element(path, there[key])
-            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-            columns = read_element(path, file["var"]).index if key == "X" else None
-            return PointFile(X, read_element(path, file["obs"]).index, columns)
-
-        yield Opened(sum(map(memory_of, (there[key], file["obs"], file["var"]))), read)
+        check_fits(path, sum(map(memory_of, (there[key], file["obs"], file["var"]))))
+        X = read_element(path, there[key])
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        columns = read_element(path, file["var"]).index if key == "X" else None
+        return PointFile(X, read_element(path, file["obs"]).index, columns)
 
 
 def read_element(path: Path, element: Any) -> Any:
@@ -406,14 +393,7 @@ def read_element(path: Path, element: Any) -> Any:
     return read_elem(element)
 
 
-def open_table(path: Path, ending: str, asked: Sequence[str]) -> contextlib.AbstractContextManager[Table]:
-    """Open a table; a column that is ``asked`` for by name tells that the first line of text is a header."""
-    from .columns import open_cells, open_parquet, open_text
-
-    return {".parquet": open_parquet, ".h5ad": open_cells}.get(ending, open_text)(path, asked)
-
-
-ARRAYS = {".npy": npy_array, ".npz": npz_array, ".h5": hdf5_array, ".hdf5": hdf5_array, ".h5ad": cells}
+ARRAYS = {".npy": read_npy, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".h5ad": read_cells}
 TABULAR = (".csv", ".tsv", ".txt", ".parquet")
 TABLES = (*TABULAR, ".h5ad")
 KEYED = (".npz", ".h5", ".hdf5", ".h5ad")
