@@ -58,14 +58,17 @@ class Parser(argparse.ArgumentParser):
         raise WrongUse(f"{message} (see '{self.prog} --help')")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words: list[str] = []
+        settings: dict[str, Any] = {}
         if "--config" in self._option_string_actions:
             job = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
             job.add_argument("--config", nargs="?")
             path = job.parse_known_args(args)[0].config or os.environ.get(f"{PREFIX}CONFIG")
-            words = [*(self._words_of_job(path) if path else []), *self._words_of_environment()]
+            settings = (self._read_job(path) if path else {}) | self._read_environment()
+        points = settings.pop("--points", None)
+        words = [flag if value is True else f"{flag}={value}" for flag, value in settings.items() if value is not False]
+        words += [] if points is None else [str(points)]
         found, rest = super().parse_known_args([*words, *args] if words else args, namespace)
-        if rest and any(not word.startswith("-") for word in words) and not rest[0].startswith("-"):
+        if rest and points is not None and not rest[0].startswith("-"):
             found.points = rest.pop(0)  # instead of those of the job file
         for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
             if word not in self._option_string_actions:  # one that is comes after "--", where options end
@@ -76,8 +79,8 @@ class Parser(argparse.ArgumentParser):
         near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
         return f"; did you mean {near[0]}?" if near else ""
 
-    def _words_of_job(self, path: str) -> list[str]:
-        """Return a TOML file, whose keys are the long flags, as words of a command line."""
+    def _read_job(self, path: str) -> dict[str, Any]:
+        """Return what a TOML file, whose keys are the long flags, sets."""
         try:
             with open(path, "rb") as file:
                 content = tomllib.load(file)
@@ -85,34 +88,27 @@ class Parser(argparse.ArgumentParser):
             self.error(f"--config {path}: {error.strerror}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             self.error(f"{path} is not a TOML file: {error}")
-        words = []
+        found = {}
         for key, value in content.items():
             flag = f"--{key.replace('_', '-')}"
             if key != "points" and flag not in self._option_string_actions:
                 self.error(f"{path}: {key!r} is not an option{self._meant(flag)}")
             if isinstance(value, bool) and not self._is_switch(flag):
                 self.error(f"{path}: {key} must not be true or false")
-            if isinstance(value, list):
-                value = ",".join(map(str, value))
-            if not isinstance(value, bool):
-                words.append(str(value) if key == "points" else f"{flag}={value}")
-            elif value:
-                words.append(flag)
-        return words
+            found[flag] = ",".join(map(str, value)) if isinstance(value, list) else value
+        return found
 
-    def _words_of_environment(self) -> list[str]:
-        """Return the variables that set options as words of a command line; an empty one counts as not set."""
-        words = []
+    def _read_environment(self) -> dict[str, Any]:
+        """Return what variables set; an empty one counts as not set."""
+        found: dict[str, Any] = {}
         for flag in self._option_string_actions:
             variable = PREFIX + flag.removeprefix("--").replace("-", "_").upper()
             text = os.environ.get(variable) if flag.startswith("--") and flag not in OWN_WAY else None
-            if text and not self._is_switch(flag):
-                words.append(f"{flag}={text}")
-            elif text:
-                if text.lower() not in SWITCH:
-                    self.error(f"{variable} must be true or false, got {text!r}")
-                words += [flag] * SWITCH[text.lower()]
-        return words
+            if text and self._is_switch(flag) and text.lower() not in SWITCH:
+                self.error(f"{variable} must be true or false, got {text!r}")
+            if text:
+                found[flag] = SWITCH[text.lower()] if self._is_switch(flag) else text
+        return found
 
     def _is_switch(self, flag: str) -> bool:
         return flag in self._option_string_actions and self._option_string_actions[flag].nargs == 0

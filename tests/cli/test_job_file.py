@@ -52,11 +52,13 @@ def test_a_variable_overrides_the_file_and_a_flag_the_variable(monkeypatch, caps
         "BANDWIDTH": "0.8",
         "N_COMPONENTS": "9",
         "JSON": "true",
+        "QUIET": "false",
         "RADIUS": "",
     }.items():
         monkeypatch.setenv(f"IES_GPU_{name}", text)
     args = build_parser("fit").parse_args(["fit", "--bandwidth", "0.7"])
-    assert (args.bandwidth, args.n_components, args.points, args.json) == (0.7, 9, "points.npy", True)
+    assert (args.bandwidth, args.n_components, args.points) == (0.7, 9, "points.npy")
+    assert args.json and not args.quiet
     monkeypatch.setenv("IES_GPU_JSON", "perhaps")
     assert cli.main(["fit"]) == 2
     assert "IES_GPU_JSON must be true or false" in " ".join(capsys.readouterr().err.split())
