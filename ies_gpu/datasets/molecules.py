@@ -17,7 +17,7 @@ from ..backend.array import Array
 from ..errors import brief, one_line
 from ..files.points import POSITIONS, XYZ, ContentError, check_readable, needs, read_numbers
 from ..files.writing import check_path
-from ..findings import tell, warning
+from ..findings import refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
 READERS = {".npz": "NumPy", **dict.fromkeys(XYZ, "ase")}  # and with a topology MDAnalysis
@@ -95,7 +95,7 @@ def load_molecule(
         source = check_members("source", source, "the path of a file or a list of ase.Atoms")
     if not kind:
         text = f"molecules are read from {', '.join(READERS)} files, not from '{path.suffix}'"
-        raise ValueError(f"{path}: {text}; for a trajectory of another kind, give its topology too")
+        raise refusal("file.ending", f"{path}: {text}", "for a trajectory of another kind, give its topology too")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about fields that we do not use
@@ -108,12 +108,16 @@ def load_molecule(
     except (MemoryError, ContentError):
         raise
     except Exception as error:  # a library may raise what it likes
-        raise ValueError(f"{path} cannot be read by {kind}: {one_line(error)}") from None
+        raise refusal("file.unreadable", f"{path} cannot be read by {kind}: {one_line(error)}") from None
     if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape or found.z.shape != found.R.shape[1:2]:
         shapes = f"got {found.R.shape} and {found.z.shape}"
-        raise ValueError(f"{path}: positions must have shape (frames, atoms, 3), atomic numbers (atoms,), {shapes}")
+        raise refusal(
+            "molecule.shape", f"{path}: positions must have shape (frames, atoms, 3), one number per atom, {shapes}"
+        )
     if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
-        raise ValueError(f"{path}: positions contain NaN or infinite values, the first in frame {good.argmin()}")
+        raise refusal(
+            "molecule.not_finite", f"{path}: positions contain NaN or infinity, first in frame {good.argmin()}"
+        )
     if atoms is None or topology is not None:
         return found
     kept = sorted(_checked_atoms(atoms, len(found.z)))
@@ -245,7 +249,7 @@ def planar_angles(R: Array) -> Array:
     frames, columns = np.nonzero(to_host(found != found))
     if len(frames):
         those = tuple(corners[columns[0]].tolist())
-        raise ValueError(f"R: two of the atoms {those} coincide in frame {frames[0]}; their angles are undefined")
+        raise refusal("R.coincide", f"R: two of the atoms {those} coincide in frame {frames[0]}, and have no angle")
     return found
 
 
@@ -316,7 +320,7 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     frames, columns = np.nonzero(to_host(found != found))
     if len(frames):
         text = f"three atoms of the chain {tuple(named[columns[0] % len(named)].tolist())} are on one line in frame"
-        raise ValueError(f"R: {text} {frames[0]}, so its torsion is undefined; leave the chain out")
+        raise refusal("R.straight", f"R: {text} {frames[0]}, so it has no torsion", "leave the chain out")
     return found
 
 
@@ -342,13 +346,13 @@ def bonded_chains(R: Array, z: Array) -> np.ndarray:
     z = None if z is None else to_host(check_real_array("z", z, 1))
     if z is None or z.shape != R.shape[1:2]:
         got = "none" if z is None else f"shape {z.shape}"
-        raise ValueError(f"z must give an atomic number for each of {R.shape[1]} atoms, got {got}; or pass chains=")
+        raise refusal("z.shape", f"z must give a number for each of {R.shape[1]} atoms, got {got}", "or pass chains=")
     try:
         from ase.data import covalent_radii as radii
     except ImportError:
         raise ImportError("finding bonds needs ase: pip install 'ies-gpu[molecules]'; or pass chains=") from None
     if unknown := [brief(number) for number in z.tolist() if number not in range(1, len(radii))]:
-        raise ValueError(f"z: the bonds of atomic number {unknown[0]} are not known here; pass chains=")
+        raise refusal("z.unknown", f"z: the bonds of atomic number {unknown[0]} are not known here", "pass chains=")
     radius, some = radii[z.astype(int)], to_host(R[:: max(1, len(R) // 20)])
     apart = np.median([np.linalg.norm(frame[:, None] - frame, axis=2) for frame in some], axis=0)
     bonded = (apart < BOND * (radius[:, None] + radius)) & ~np.eye(len(z), dtype=bool)
@@ -357,7 +361,7 @@ def bonded_chains(R: Array, z: Array) -> np.ndarray:
     chains = np.array([chain for chain in found if len(set(chain)) == 4], dtype=np.int64).reshape(-1, 4)
     chains = chains[np.minimum(*_normals(some, chains, np)[3]).min(axis=0) > BENT]
     if not len(chains):
-        raise ValueError("R has no bent chain of four bonded atoms; are positions in Angstrom? Or pass chains=")
+        raise refusal("R.no_chain", "R has no bent chain of four bonded atoms", "use Angstrom, or pass chains=")
     return chains
 
 
@@ -381,7 +385,7 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
 def _swept(backend: Backend, work: Any, R: Array, bytes_a_frame: float) -> Array:
     """Return features of frames, made in blocks that fit into memory."""
     if not len(R):
-        raise ValueError("R has no frames")
+        raise refusal("R.shape", "R has no frames")
     with backend.active():
         return backend.sweep(work, R, bytes_per_row=bytes_a_frame, stage="features", rows=1)[0]
 
@@ -389,14 +393,14 @@ def _swept(backend: Backend, work: Any, R: Array, bytes_a_frame: float) -> Array
 def _positions(R: Array, least: int) -> tuple[Any, Backend]:
     R = check_real_array("R", R, 3)
     if R.shape[1] < least or R.shape[2] != 3:
-        raise ValueError(f"R must have shape (frames, {least} or more atoms, 3), got {R.shape}")
+        raise refusal("R.shape", f"R must have shape (frames, {least} or more atoms, 3), got {R.shape}")
     return R, backend_of(R)
 
 
 def _checked_chains(name: str, chains: Any, atoms: int) -> np.ndarray:
     found = [_checked_atoms(chain, atoms, name) for chain in check_members(name, chains, "chains of four atoms")]
     if not found or {len(chain) for chain in found} != {4}:
-        raise ValueError(f"{name} must name chains of four atoms, got {brief(chains)}")
+        raise refusal(f"{name}.range", f"{name} must name chains of four atoms, got {brief(chains)}")
     return np.array(found)
 
 
@@ -404,5 +408,6 @@ def _checked_atoms(members: Any, atoms: int, name: str = "atoms") -> list[int]:
     """Return different numbers of atoms, or raise."""
     found = [check_integer(name, k, low=0) for k in check_members(name, members, "numbers such as range(22)")]
     if not found or len({*found}) < len(found) or max(found) >= atoms:
-        raise ValueError(f"{name} must be different numbers between 0 and {atoms - 1}, got {brief(members)}")
+        text = f"{name} must be different numbers between 0 and {atoms - 1}, got {brief(members)}"
+        raise refusal(f"{name}.range", text)
     return found

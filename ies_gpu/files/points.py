@@ -20,7 +20,7 @@ import numpy as np
 
 from ..backend.machine import available_memory
 from ..errors import one_line
-from ..findings import Finding
+from ..findings import Finding, refusal
 from .remote import check_local, fetched, is_remote, shown
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
@@ -181,13 +181,15 @@ def check_readable(path: Path) -> None:
     """Check that a file exists and may be read."""
     check_local(path)
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the path of a file in it")
+        raise refusal("file.folder", f"{path} is a folder; give the path of a file in it")
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; check the path (the current folder is {Path.cwd()})")
+        way = f"check the path (the current folder is {Path.cwd()})"
+        raise refusal("file.missing", f"{path} does not exist", way, FileNotFoundError)
     if not path.is_file():  # it may have no end, or nothing in it for ever
-        raise ValueError(f"{path} is a device or a pipe; give the path of a file")
+        raise refusal("file.device", f"{path} is a device or a pipe; give the path of a file")
     if not os.access(path, os.R_OK):
-        raise PermissionError(f"{path} cannot be read by this user; change its permissions")
+        text = f"{path} cannot be read by this user"
+        raise refusal("file.permission", text, "change its permissions", PermissionError)
 
 
 def _checked(path: Path, array: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import brief
+from ..findings import refusal
 from .points import needs
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
@@ -53,16 +54,19 @@ def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
     path = Path(path)
     check_local(path)
     if path.suffix.lower() != suffix:
-        raise ValueError(f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}")
+        text = f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}"
+        raise refusal("output.ending", text)
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the path of a file in it")
+        raise refusal("output.folder", f"{path} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not an ordinary file and cannot be replaced")
+        raise refusal("output.special", f"{path} is not an ordinary file and cannot be replaced")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
-        raise FileNotFoundError(f"the folder {folder} does not exist; create it first (mkdir -p {folder})")
+        way = f"create it first (mkdir -p {folder})"
+        raise refusal("output.no_folder", f"the folder {folder} does not exist", way, FileNotFoundError)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"the folder {folder} cannot be written to; choose another output")
+        text = f"the folder {folder} cannot be written to"
+        raise refusal("output.permission", text, "choose another output", PermissionError)
     return path
 
 
@@ -121,7 +125,8 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
     check_output(path, ".npy")
     array = np.asarray(array)
     if array.dtype.hasobject:
-        raise TypeError(f"arrays of Python objects cannot be written, got dtype {array.dtype}; convert it to numbers")
+        text = f"arrays of Python objects cannot be written, got dtype {array.dtype}"
+        raise refusal("output.type", text, "convert it to numbers", TypeError)
     with whole_or_nothing(path) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
@@ -134,7 +139,7 @@ def check_table_output(path: str | os.PathLike[str]) -> str:
     ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
     if ending not in WRITTEN:
         kinds = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
-        raise ValueError(f"{shown(os.fspath(path))}: the output must be a {kinds} file")
+        raise refusal("output.ending", f"{shown(os.fspath(path))}: the output must be a {kinds} file")
     check_output(path, ending)
     if ending == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise needs(Path(path), "pyarrow", "files")
@@ -145,7 +150,7 @@ def write_table(path: str | os.PathLike[str], X: np.ndarray, columns: Sequence[s
     """Write numbers by the ending of the path, with names of columns and rows unless it is ``.npy``."""
     ending, X = check_table_output(path), np.asarray(X)
     if X.dtype.kind not in "buif":
-        raise TypeError(f"only real numbers can be written, got dtype {X.dtype}; convert them")
+        raise refusal("output.type", f"only real numbers can be written, got dtype {X.dtype}", kind=TypeError)
     if ending == ".npy":
         write_array(path, X)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import numpy as np
@@ -114,16 +115,12 @@ def test_torsions_of_all_bonded_chains(rng):
     cosine, sine = np.split(datasets.torsion_features(chain(angles), z=[6] * 5), 2, axis=1)
     np.testing.assert_allclose(cosine + 1j * sine, np.exp(1j * angles), atol=1e-12)
     straight = np.array([[[-2.0, 1, 0], [-1.2, 0, 0], [0, 0, 0], [1.2, 0, 0], [2, 1, 0]]])
-    with pytest.raises(ValueError, match="no bent chain of four bonded atoms"):
+    with refused("R.no_chain"):
         datasets.torsion_features(straight, z=[6] * 5)
-    with pytest.raises(ValueError, match=r"three atoms of the chain \(0, 1, 2, 3\) are on one line in frame 0"):
+    with refused("R.straight"):
         datasets.torsion_features(straight, [(0, 1, 2, 3)])
-    for z, message in (
-        (None, "got none; or pass chains="),
-        ([6] * 4, r"got shape \(4,\)"),
-        ([6] * 4 + [0], "number 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
+    for z, code in ((None, "z.shape"), ([6] * 4, "z.shape"), ([6] * 4 + [0], "z.unknown")):
+        with refused(code):
             datasets.torsion_features(straight, z=z)
 
 
@@ -142,14 +139,14 @@ def test_the_loss_of_signs_is_said_where_signs_are_lost(rng):
 def test_bad_geometry(rng):
     R = random_frames(rng)
     R[3, 1] = R[3, 4]
-    with pytest.raises(ValueError, match=r"the atoms \(1, 4, 0\) coincide in frame 3"):
+    with refused("R.coincide"):
         datasets.planar_angles(R)
     for atoms in ((0, 1, 1, 2), (0, 1, 2), (0, 1, 2, 5)):
-        with pytest.raises(ValueError, match=r"chains of four atoms|different numbers"):
+        with refused("atoms.range"):
             datasets.torsion(R, atoms)
     with refused("atoms.type", TypeError):
         datasets.torsion(R, (0, 1, 2.5, 3))
-    with pytest.raises(ValueError, match="3 or more atoms"):
+    with refused("R.shape"):
         datasets.planar_angles(R[:, :2])
 
 
@@ -173,19 +170,19 @@ def test_npz_of_both_kinds(tmp_path, frames, names):
 
 def test_bad_npz(tmp_path, frames):
     path = tmp_path / "bad.npz"
-    with pytest.raises(FileNotFoundError, match=r"bad\.npz"):
+    with refused("file.missing", FileNotFoundError):
         datasets.load_molecule(path)
     nan = np.where(np.arange(5)[:, None, None] == 4, np.nan, frames)
-    for arrays, message in [
-        ({"z": Z}, "no positions"),
-        ({"R": frames[0], "z": Z}, r"no positions .*R \(3, 3\)"),
-        ({"R": frames[:, :, :2], "z": Z}, "shape"),
-        ({"R": frames, "z": Z[:2]}, "atomic numbers"),
-        ({"R": nan, "z": Z}, "the first in frame 4"),
-        ({"R": np.array([{}], dtype=object), "z": Z}, "no positions"),
+    for arrays, code in [
+        ({"z": Z}, "file.no_array"),
+        ({"R": frames[0], "z": Z}, "file.no_array"),
+        ({"R": frames[:, :, :2], "z": Z}, "molecule.shape"),
+        ({"R": frames, "z": Z[:2]}, "molecule.shape"),
+        ({"R": nan, "z": Z}, "molecule.not_finite"),
+        ({"R": np.array([{}], dtype=object), "z": Z}, "file.no_array"),
     ]:
         np.savez(path, **arrays)
-        with pytest.raises(ValueError, match=message) as caught:
+        with refused(code) as caught:
             datasets.load_molecule(path)
         assert "bad.npz" in str(caught.value)
     np.savez(path, R=frames, z=Z)
@@ -193,7 +190,7 @@ def test_bad_npz(tmp_path, frames):
     with refused("file.damaged"):
         datasets.load_molecule(path)
     (tmp_path / "m.pdb").write_text("ATOM")
-    with pytest.raises(ValueError, match=r"not from '\.pdb'"):
+    with refused("file.ending"):
         datasets.load_molecule(tmp_path / "m.pdb")
 
 
@@ -236,11 +233,12 @@ def test_a_file_with_its_topology(frames, tmp_path):
     some = datasets.load_molecule(path, topology=water, atoms=[2, 0])
     assert some.z.tolist() == [8, 1]  # in the order of the file
     np.testing.assert_allclose(some.R, frames[:, [0, 2]], atol=0.011)
-    with pytest.raises(FileNotFoundError, match=r"no\.pdb"):
+    with refused("file.missing", FileNotFoundError):
         datasets.load_molecule(path, topology=tmp_path / "no.pdb")
     path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"water\.xtc cannot be read by MDAnalysis"):
+    with refused("file.unreadable"):
         datasets.load_molecule(path, topology=water)
+    gc.collect()  # a reader that could not open its file complains when it goes
 
 
 @pytest.mark.parametrize(("name", "library"), [("a.xyz", "ase"), ("a.xtc", "MDAnalysis")])
@@ -265,5 +263,5 @@ def test_atoms_of_ase_and_nothing_else(frames):
     with refused("source.type", TypeError):
         datasets.load_molecule(3)
     for odd in (["ethanol.xyz"], frames, []):
-        with pytest.raises(ValueError, match="source cannot be read by ase"):
+        with refused("file.unreadable"):
             datasets.load_molecule(odd)
