@@ -17,7 +17,6 @@ from .console import Console, address, announce_compiling, say
 from .parser import add_command, add_talk, count
 
 if TYPE_CHECKING:
-    from ..datasets import Dataset
     from ..results.selection import Selection
 
 FEWEST = 22  # points for 20 eigenvectors
@@ -63,7 +62,11 @@ def run_demo(
     say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
     say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
     selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, progress=progress)
-    compare(selection, data, say)
+    say(f"\nOf the usual two: {selection.judgement['needed'].text}.")
+    say(f"Chosen are {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
+    if selection.subset != (0, 6):
+        say("The paper reports phi1, phi7. This sample gives another set, because")
+        say("eigenvalues close to each other swap places from sample to sample.")
     write_array(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
@@ -78,31 +81,6 @@ def run_demo(
     say("  ies-gpu fit your_points.npy -o run.npz")
     say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
     return selection
-
-
-def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> None:
-    """Compare the first two coordinates with the chosen ones; each sentence only if it is true."""
-    import numpy as np
-
-    from ..choice.naming import names_text
-    from ..parameters.explained import unexplained_variance
-
-    truth, kept = data.truth[selection.points], {}
-    say("\n                              share of the variance     mean volume")
-    say("                              kept of x      kept of y  (0 to 1)")
-    for title, chosen in (("naive", NAIVE), ("chosen", selection.subset)):
-        part = selection.embedding if title == "chosen" else selection.coordinates[:, list(chosen)]
-        x, kept[title] = (max(0.0, 1 - unexplained_variance(truth[:, [k]], part)) for k in (0, 1))
-        volume = float(np.exp(selection.score(chosen)).mean())
-        say(f"  {title + f' {{{names_text(chosen)}}}':<26}  {x:9.1%}      {kept[title]:9.1%}       {volume:.3f}")
-    lost = ", so that the width y is lost" if kept["naive"] < 0.5 else ""
-    say(f"\n{{{names_text(NAIVE)}}} keeps {kept['naive']:.0%} of the width y{lost}.")
-    if selection.subset != NAIVE:
-        found = "recovers the strip: it" if kept["chosen"] > 0.8 else "is chosen; it"
-        say(f"{{{names_text(selection.subset)}}} {found} keeps {kept['chosen']:.0%} of the width.")
-    if selection.subset != (0, 6):
-        say("The paper reports {phi1, phi7}. This sample gives another set, because")
-        say("eigenvalues close to each other swap places from sample to sample.")
 
 
 def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
