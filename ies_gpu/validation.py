@@ -23,6 +23,11 @@ check_length, check_flag, check_text = Length().check, Switch().check, Text().ch
 check_seed = partial(Seed(0).check, "random_state")
 
 
+def wrong(name: str, code: str, text: str, advice: str = "", kind: type[Exception] = ValueError) -> Any:
+    """Return the error that an argument is not what it must be."""
+    return refusal(f"{name}.{code}", f"{option(name)} {text}", advice, kind)
+
+
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
     """Return a finite real number in (low, high), or [low, high] when closed."""
     return Number(low, high, closed).check(name, value)
@@ -45,7 +50,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
             return list(value)
     except Exception:  # not iterable, or an iterator that fails
         pass
-    raise refusal(f"{name}.type", f"{option(name)} must be {wanted}, got {brief(value)}", kind=TypeError) from None
+    raise wrong(name, "type", f"must be {wanted}, got {brief(value)}", kind=TypeError) from None
 
 
 @at_home
@@ -67,27 +72,26 @@ def check_real_array(
     """
     if ("anndata", "AnnData") in {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(array).__mro__}:
         advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
-        raise refusal(f"{name}.anndata", f"{option(name)} is an AnnData object", advice, TypeError)
+        raise wrong(name, "anndata", "is an AnnData object", advice, TypeError)
     if isinstance(array, str | os.PathLike):
-        text = f"{option(name)} must be an array, got the path {brief(array)}"
         advice = "load the file first, e.g. with np.load, or pass client= to let the workers of a cluster read it"
-        raise refusal(f"{name}.path", text, advice, TypeError)
+        raise wrong(name, "path", f"must be an array, got the path {brief(array)}", advice, TypeError)
     if scipy.sparse.issparse(array):
-        text = f"{option(name)} must be a dense array, got a sparse {type(array).__name__}"
-        raise refusal(f"{name}.sparse", text, f"use {name}.toarray()", TypeError)
+        text = f"must be a dense array, got a sparse {type(array).__name__}"
+        raise wrong(name, "sparse", text, f"use {name}.toarray()", TypeError)
     given, backend, array = array, backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
-        text = f"{option(name)} must be real, got dtype {array.dtype}"
-        raise refusal(f"{name}.complex", text, "pass its real and imaginary parts as columns", TypeError)
+        way = "pass its real and imaginary parts as columns"
+        raise wrong(name, "complex", f"must be real, got dtype {array.dtype}", way, TypeError)
     if array.dtype.kind not in "buifO":
-        text, way = f"{option(name)} must be numeric, got dtype {array.dtype}", _way_out_of_bfloat16(name, given)
-        raise refusal(f"{name}.type", text, way, TypeError)
+        text = f"must be numeric, got dtype {array.dtype}"
+        raise wrong(name, "type", text, _way_out_of_bfloat16(name, given), TypeError)
     if array.ndim != ndim:
         one = f"{name}.to_frame()" if hasattr(given, "to_frame") else f"{name}.reshape(-1, 1)"
         advice = f"use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
         if array.ndim > ndim == 2:  # images
             advice = f"use {name}.reshape(len({name}), -1) to make each of the {len(array)} a row"
-        raise refusal(f"{name}.shape", f"{option(name)} must have {ndim} axes, got shape {array.shape}", advice)
+        raise wrong(name, "shape", f"must have {ndim} axes, got shape {array.shape}", advice)
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
@@ -100,7 +104,7 @@ def check_real_array(
 def check_unmasked(name: str, array: Any) -> None:
     """Raise if entries of an array are masked: plain arrays would show what is behind the mask."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise refusal(f"{name}.masked", f"{option(name)} has masked entries", "drop those rows or fill them")
+        raise wrong(name, "masked", "has masked entries", "drop those rows or fill them")
 
 
 def check_array(name: str, array: Array) -> Array:
@@ -111,9 +115,8 @@ def check_array(name: str, array: Array) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
-        text = f"{option(name)} must be an array of numbers: {one_line(error)}"
-        way = _way_out_of_bfloat16(name, array)
-        raise refusal(f"{name}.type", text, way, TypeError) from None
+        text = f"must be an array of numbers: {one_line(error)}"
+        raise wrong(name, "type", text, _way_out_of_bfloat16(name, array), TypeError) from None
 
 
 def _way_out_of_bfloat16(name: str, array: Any) -> str:
@@ -131,12 +134,11 @@ def _from_objects(name: str, array: Array) -> Array:
         array[missing.reshape(array.shape)] = np.nan
     if not all(isinstance(value, numbers.Real | np.number) for value in array.flat):
         odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number))
-        raise refusal(f"{name}.type", f"{option(name)} must be numeric, but it contains {brief(odd)}", kind=TypeError)
+        raise wrong(name, "type", f"must be numeric, but it contains {brief(odd)}", kind=TypeError)
     try:
         return array.astype(np.float64)
     except (OverflowError, ValueError, TypeError):
-        text = f"{option(name)} contains numbers that no float can hold"
-        raise refusal(f"{name}.too_large", text, "scale them down") from None
+        raise wrong(name, "too_large", "contains numbers that no float can hold", "scale them down") from None
 
 
 def _check_finite(
@@ -168,10 +170,11 @@ def _check_finite(
             where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
             if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
                 kind, way = "not_finite_columns", "drop these columns"
-        raise refusal(f"{name}.{kind}", f"{option(name)} contains NaN or infinite values in {where}", way)
-    peak = float(xp.maximum(array.max(), -array.min()))
-    text = f"{option(name)} has entries as large as {peak:.0e}, whose squares no float can hold"
-    raise refusal(f"{name}.too_large", text, f"divide {name} by a constant")
+        raise wrong(name, kind, f"contains NaN or infinite values in {where}", way)
+    text = (
+        f"has entries as large as {float(xp.maximum(array.max(), -array.min())):.0e}, whose squares no float can hold"
+    )
+    raise wrong(name, "too_large", text, f"divide {name} by a constant")
 
 
 def _counted(what: str, which: Any) -> str:
@@ -195,12 +198,12 @@ def check_points(X: Array) -> Array:
 def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
     """Raise if there are fewer than two points, if none ``differ``, or if no entry has a square that is ``seen``."""
     if shape[0] < 2 or shape[1] < 1:
-        raise refusal("X.shape", f"X must hold at least 2 points with at least 1 column, got shape {shape}")
+        raise wrong("X", "shape", f"must hold at least 2 points with at least 1 column, got shape {shape}")
     if not differ:
-        raise refusal("X.copies", f"X must not consist of {shape[0]} copies of one point")
+        raise wrong("X", "copies", f"must not consist of {shape[0]} copies of one point")
     if not seen:
-        text = f"X has no entry above {1 / LARGEST:.0e}, and smaller squares vanish"
-        raise refusal("X.too_small", text, "multiply X by a constant")
+        text = f"has no entry above {1 / LARGEST:.0e}, and smaller squares vanish"
+        raise wrong("X", "too_small", text, "multiply X by a constant")
 
 
 @at_home
@@ -216,9 +219,9 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
         if matrix.shape[0] == matrix.shape[1]:
             matrix = backend.sparse.csr_array(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise refusal(f"{name}.shape", f"{option(name)} must be square, got shape {matrix.shape}")
+        raise wrong(name, "shape", f"must be square, got shape {matrix.shape}")
     if matrix.shape[0] < 2:
-        raise refusal(f"{name}.shape", f"{option(name)} must cover at least 2 points, got shape {matrix.shape}")
+        raise wrong(name, "shape", f"must cover at least 2 points, got shape {matrix.shape}")
     return check_sparse(name, matrix, dtype, add=add)
 
 
@@ -226,8 +229,7 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
     """Return a sparse matrix of any shape as CSR with sorted indices, each entry once, and all finite."""
     backend = backend_of(matrix)
     if matrix.dtype.kind not in "buif":
-        text = f"{option(name)} must be real and numeric, got dtype {matrix.dtype}"
-        raise refusal(f"{name}.type", text, kind=TypeError)
+        raise wrong(name, "type", f"must be real and numeric, got dtype {matrix.dtype}", kind=TypeError)
     check_sparse_storage(name, matrix)
     stored = matrix.nnz if matrix.format in ("coo", "csr", "csc", "bsr") else None  # elsewhere nothing is stored twice
     matrix = matrix.tocsr()
@@ -239,40 +241,37 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
         matrix = type(matrix)(tuple(parts), shape=matrix.shape)
         matrix.sum_duplicates()
     if not add and stored is not None and matrix.nnz < stored:
-        text = f"{option(name)} must store each pair once, but {stored - matrix.nnz} of {stored} entries repeat one"
+        text = f"must store each pair once, but {stored - matrix.nnz} of {stored} entries repeat one"
         advice = f"keep one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
-        raise refusal(f"{name}.repeated", text, advice)
+        raise wrong(name, "repeated", text, advice)
     _check_finite(name, matrix.data, backend, indptr=matrix.indptr, pairs=True)
     return matrix
 
 
 def check_sparse_storage(name: str, matrix: Array) -> None:
     """Refuse a sparse matrix whose index arrays lead out of it: the constructors do not look, and loops would crash."""
+    way = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
     if matrix.format in ("csr", "csc", "bsr"):
         sides = getattr(matrix, "blocksize", (1, 1))
         rows, columns = matrix.shape[0] // sides[0], matrix.shape[1] // sides[1]
         major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
-        starts = matrix.indptr
+        starts, stored = matrix.indptr, len(matrix.indices)
         ends = (int(starts[0]), int(starts[-1])) if len(starts) == major + 1 else None
-        stored = len(matrix.indices)
-        if ends is None or ends != (0, stored) or len(matrix.data) != stored or bool((starts[1:] < starts[:-1]).any()):
-            text = f"{option(name)} is damaged: its indptr must rise from 0 to {stored}, the number of its indices and "
-            advice = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
-            raise refusal(f"{name}.damaged", f"{text}data, in {major + 1} steps", advice)
-        _check_indices(name, "indices", matrix.indices, minor)
+        if ends != (0, stored) or len(matrix.data) != stored or bool((starts[1:] < starts[:-1]).any()):
+            text = f"its indptr must rise from 0 to {stored}, the number of its indices and data, in {major + 1} steps"
+            raise wrong(name, "damaged", f"is damaged: {text}", way)
+        parts = {"indices": (matrix.indices, minor)}
     elif matrix.format == "coo":
         if not len(matrix.row) == len(matrix.col) == len(matrix.data):
-            text = f"{option(name)} is damaged: its row, col and data must be of equal length"
-            raise refusal(f"{name}.damaged", text, "build it again")
-        _check_indices(name, "row", matrix.row, matrix.shape[0])
-        _check_indices(name, "col", matrix.col, matrix.shape[1])
-
-
-def _check_indices(name: str, part: str, indices: Array, size: int) -> None:
-    if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-        span = f"{int(indices.min())} to {int(indices.max())}"
-        text = f"{option(name)}.{part} must be between 0 and {size - 1} to fit its shape, got {span}"
-        raise refusal(f"{name}.damaged", text, "build the matrix again with indices that count from 0")
+            raise wrong(name, "damaged", "is damaged: its row, col and data must be of equal length", way)
+        parts = {"row": (matrix.row, matrix.shape[0]), "col": (matrix.col, matrix.shape[1])}
+    else:
+        return
+    for part, (indices, size) in parts.items():
+        if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
+            span = f"{int(indices.min())} to {int(indices.max())}"
+            text = f"is damaged: its {part} must be between 0 and {size - 1} to fit its shape, got {span}"
+            raise wrong(name, "damaged", text, way)
 
 
 def _rising(matrix: Array, backend: Backend) -> bool:
@@ -294,8 +293,7 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     if matrix.nnz == 0:
         return True
     if bool((matrix.data < 0).any()):
-        text = f"{option(name)} must not have negative entries, got {float(matrix.data.min()):g}"
-        raise refusal(f"{name}.negative", text)
+        raise wrong(name, "negative", f"must not have negative entries, got {float(matrix.data.min()):g}")
     largest = float(matrix.data.max())
     matrix = backend_of(matrix.data).uniform(matrix)
     if stored_zeros:
@@ -307,8 +305,9 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     most = float(difference.data.max())
     if most > 1e-8 * (largest or 1.0):
         way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use 0.5 * ({name} + {name}.T)"
-        text = f"{option(name)} must be symmetric, but it differs from its transpose by up to {most:.3g}"
-        raise refusal(f"{name}.asymmetric", text, way)
+        raise wrong(
+            name, "asymmetric", f"must be symmetric, but it differs from its transpose by up to {most:.3g}", way
+        )
     return float((difference - 1e-10 * matrix).data.max()) <= 0
 
 
