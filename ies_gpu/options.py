@@ -370,13 +370,10 @@ def count_subsets(m: int, s: int) -> int:
     """Return how many sets there are; an error if there are too many to enumerate."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
-        raise refusal(
-            "search.too_many",
-            f"{option('n_components', m)} and {option('subset_size', s)} give "
-            f"{f'{count:,}' if count < 10**30 else 'too many'} sets, more than {MAX_SUBSETS:,}",
-            f"lower one of them, or use {option('search', 'greedy')}, 'submodular' or 'branch_and_bound', which do not "
-            "score every set",
-        )
+        many = f"{count:,}" if count < 10**30 else "too many"
+        text = f"{option('n_components', m)} and {option('subset_size', s)} give {many} sets, more than {MAX_SUBSETS:,}"
+        others = f"{option('search', 'greedy')}, 'submodular' or 'branch_and_bound', which do not score every set"
+        raise refusal("search.too_many", text, f"lower one of them, or use {others}")
     return count
 
 
@@ -384,11 +381,9 @@ def check_counts(method: str, m: int, d: int, s: int) -> None:
     """Raise an error if a method would have to enumerate too many sets."""
     if method == "exhaustive" or (method == "greedy" and s == d):
         count_subsets(m, s)
-    elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
-        text = (
-            f"{option('search', 'greedy')} starts from all sets of {option('intrinsic_dim', d)} of "
-            f"{option('n_components', m)} coordinates, {comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}"
-        )
+    elif method == "greedy" and (count := comb(m - 1, d - 1)) > MAX_SUBSETS:
+        first = f"all sets of {option('intrinsic_dim', d)} of {option('n_components', m)} coordinates"
+        text = f"{option('search', 'greedy')} starts from {first}, {count:,} of them, more than {MAX_SUBSETS:,}"
         raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")
 
 

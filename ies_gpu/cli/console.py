@@ -33,27 +33,20 @@ class Console:
         self.stream, self.style = stream, style
         self.stage = ""
         self.begin = self.last = 0.0
-        self.reached: tuple[int, int | None] = (0, None)  # a total of None is unknown
         self.bar: Any = None
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Follow ``(stage, 0, 0)`` at the beginning of a stage to ``(stage, 1, 1)`` at its end."""
         now, ended = time.perf_counter(), (done, total) == (1, 1)
         if (done, total) == (0, 0):
-            self.stage, self.begin, self.last, self.reached = stage, now, -EVERY, (0, None)
+            self.stage, self.begin, self.last = stage, now, -EVERY
         if stage != self.stage or self.style == "quiet":
             return
-        if ended:
-            most = self.reached[1] or self.reached[0] or 1
-            self.reached = (most, most)
-        elif done or total:
-            self.reached = (done, total or None)
         if self.style == "bar":
             self._move_bar(stage, done, total)
         if self.style == "json" and (ended or now - self.last >= EVERY):
             self.last = now
-            about = {"stage": stage, "done": self.reached[0], "total": self.reached[1]}
-            self._event("info", **about, seconds=round(now - self.begin, 3))
+            self._event("info", stage=stage, done=done, total=total or None, seconds=round(now - self.begin, 3))
         if ended and self.style != "json":
             self._write(f"{stage:<24}{now - self.begin:8.2f} s")
         self.stage = "" if ended else stage
