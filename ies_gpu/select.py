@@ -10,7 +10,7 @@ from .embedding.points import given_map
 from .options import Options, answers, documented
 from .parameters.automatic import find_parameters
 from .parameters.judgement import judge
-from .results.assembly import assemble, labelled, labels_of, points_of, told
+from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.parts import each_part
 from .results.selection import Selection
 from .run.fit import fit, searched, untangled
@@ -209,7 +209,7 @@ def select_coordinates(
         opened = Run(options, given.in_metric(options.metric), progress, SAVED)
     with opened as run:
         selection = computed(run, run.given, run.options)
-    return labelled(selection, labels_of(X))
+    return with_index(selection, index_of(X))
 
 
 def computed(run: Run, given: Inputs, options: Options) -> Selection:
@@ -235,7 +235,7 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
     turn = {} if weights is None else {"weights": weights}
     judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given, **turn)
     del laplacian
-    return told(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
+    return conclude(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
 
 
 def select_each_part(
@@ -285,4 +285,4 @@ def select_each_part(
     [400, 300]
     """
     parts = each_part(select_coordinates, Inputs.of(X=X, graph=graph, kernel=kernel), options | {"progress": progress})
-    return [labelled(part, labels_of(X)) for part in parts]
+    return [with_index(part, index_of(X)) for part in parts]

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_options(args)
     molecule = is_molecule(args)
     check_outputs(args)
-    from ..results.assembly import labelled
+    from ..results.assembly import with_index
 
     begin = time.perf_counter()
     console.progress("read", 0, 0)
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
         found = select(given.points, args, console, client)
-        parts = [labelled(part, given.rows) for part in (found if isinstance(found, list) else [found])]
+        parts = [with_index(part, given.rows) for part in (found if isinstance(found, list) else [found])]
         saved = [write(part, given, args, console) for part in parts]
         console.close()
         tell(parts, saved, args, time.perf_counter() - begin)
