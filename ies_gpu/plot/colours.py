@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import brief
+from ..findings import refusal
 from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
 from ..validation import LARGEST
@@ -97,11 +97,13 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None, most: in
         found = found[rows]
     if found.shape != (n,):
         more = "" if rows is None else f" in the map, or for each of the input ({rows[-1] + 1} or more)"
-        raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
+        text = f"{what} must have one value for each of {n} points{more}, got shape {found.shape}"
+        raise refusal("colors.shape", text)
     if classes is None and np.isnan(found).all():
         classes = ()  # a bar would have no ends; a legend says that all are missing
     if classes is None and max(abs(np.nanmin(found)), abs(np.nanmax(found))) > LARGEST:
-        raise ValueError(f"{what} has values beyond {LARGEST:.0e}, too large for a scale; divide by a constant")
+        text = f"{what} has values beyond {LARGEST:.0e}, too large for a scale"
+        raise refusal("colors.range", text, "divide by a constant")
     return Colouring(label, found, classes, joined)
 
 
@@ -115,22 +117,23 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
         values[hidden] = None
     array = on_host(values, what)
-    known = np.ones(array.shape, dtype=bool)
+    known, found = np.ones(array.shape, dtype=bool), np.full(array.shape, np.nan)
+    members = array
     if array.dtype.kind == "O":
         known = np.array([not _is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
         try:
-            array = _plainest(array, known)
+            members = _plainest(list(array[known]))
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
-            raise TypeError(f"{what} must hold numbers or classes, got {brief(values)}") from None
-    if array.dtype.kind == "f":
-        return np.where(np.isfinite(array), array, np.nan).astype(float), None, 0
-    if array.dtype.kind not in "biuOUS":
-        raise TypeError(f"{what} must hold numbers or classes, got dtype {array.dtype}")
-    names, codes = np.unique(array[known], return_inverse=True)
-    found = np.full(array.shape, np.nan)
-    if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
-        found[known] = array[known]
+            members = np.empty(0, dtype=np.void)
+    if members.dtype.kind not in "fbiuOUS":
+        text = f"{what} must hold numbers or classes, got dtype {array.dtype}"
+        raise refusal("colors.type", text, kind=TypeError)
+    members = members.ravel()
+    kind = members.dtype.kind
+    if kind == "f" or (kind in "iu" and len(np.unique(members)) > len(COLORS)):  # measures; counts, years, rows
+        found[known] = np.where(np.isfinite(members), members, np.nan)
         return found, None, 0
+    names, codes = np.unique(members, return_inverse=True)
     order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found[known] = np.argsort(order)[codes]
     return _used(found, [str(names[k]) for k in order], most)
@@ -151,16 +154,11 @@ def _is_missing(value: Any) -> bool:
     return missing or (isinstance(value, float) and value != value)
 
 
-def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return Python objects as integers, floats or words."""
-    members = list(array[known])
-    if all(isinstance(value, numbers.Integral) for value in members):
-        kind: type = bool if members and all(isinstance(value, bool | np.bool_) for value in members) else int
-    else:
-        kind = float if all(isinstance(value, numbers.Real) for value in members) else str
-    found: np.ndarray = np.full(array.shape, np.nan if kind is float else kind(), dtype=object if kind is str else kind)
-    found[known] = [kind(value) for value in members]
-    return found
+def _plainest(members: list[Any]) -> np.ndarray:
+    """Return Python objects as booleans, integers, floats or words, the first that all of them are."""
+    kinds: tuple[tuple[type, Any], ...] = ((bool, bool | np.bool_), (int, numbers.Integral), (float, numbers.Real))
+    kind = next((kind for kind, own in kinds if all(isinstance(value, own) for value in members)), str)
+    return np.array([kind(value) for value in members], dtype=object if kind is str else kind)
 
 
 def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, tuple[str, ...], int]:

@@ -34,8 +34,8 @@ STEPS = MISSING - 1  # in which columns are stored
 STOPS = 33  # colours that the page is given of a colour map
 BINS = 50  # of a histogram of volumes
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
-LEVELS = {"unchecked": -1, "good": 0, "fair": 1, "bad": 2}
-WORDS = ("sure", "likely", "doubtful")
+LEVELS = ("unchecked", "good", "fair", "bad")
+LEVEL_OF = {None: "unchecked", "sure": "good", "likely": "fair", "doubtful": "bad"}  # by the verdict
 
 
 def content_of(
@@ -69,17 +69,28 @@ def content_of(
         "turned": selection.rotation is not None,  # the map; volumes are those of the eigenvectors
         "thinned": left_out and left_out + "Scores, regrets and histograms are of all points.",
         "rows": base64.b64encode(numbers[rows].astype("<u4").tobytes()).decode("ascii"),
-        "coordinates": [packed_coordinate(column, rows) for column in Y.T],
+        "coordinates": [pack_coordinate(column, rows) for column in Y.T],
         "eigenvalues": on_host(selection.eigenvalues),
         "percentile": selection.diagnostics.get("parameters", {}).get("percentile"),
         "path": _path(selection, rows),
-        "ranking": _ranking(selection),
+        "ranking": {
+            "total": len(selection.ranking.subsets),
+            "sets": (sets := selection.ranking.subsets[:LISTED]),
+            "losses": selection.ranking.losses[:LISTED],
+            "scores": selection.ranking.scores[:LISTED],
+            "penalties": on_host(selection.eigenvalues)[sets].sum(axis=1),
+        },
         "volumes": _volumes(selection, rows),
         "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
         "input": None if points is None else _input(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
-        "stability": stability and _stability(stability),
+        "stability": stability
+        and {
+            "verdict": in_symbols(stability.verdict),
+            "number": stability.n_refits,
+            "shares": [(page_text(s), share) for s, share in list(stability.refits.items())[:8]],
+        },
         "diagnosis": diagnosis and _diagnosis(diagnosis, rows),
     }
 
@@ -100,11 +111,14 @@ def answers_of(
         level = "good" if share > 0.9 else "fair" if share > 0.5 else "bad"
         text = f"at least {share:.0%} of fresh samples would choose it{' up to twins' * (share > stability.confidence)}"
         later["stable"] = Answer(level, share, text)
-    later = {name: answer for name, answer in later.items() if LEVELS[answer.level] >= LEVELS[answers[name].level]}
-    for name, answer in later.items():  # what a run found is not taken back
-        if verdict is not None and LEVELS[answer.level] > WORDS.index(verdict):
-            verdict, why = WORDS[LEVELS[answer.level]], f" ({name}): {answer.text}"
-    return verdict, why, answers | later
+    for name, answer in later.items():
+        if LEVELS.index(answer.level) < LEVELS.index(answers[name].level):
+            continue  # what a run found is not taken back
+        answers[name] = answer
+        if verdict is not None and LEVELS.index(answer.level) > LEVELS.index(LEVEL_OF[verdict]):
+            verdict = next(word for word, level in LEVEL_OF.items() if level == answer.level)
+            why = f" ({name}): {answer.text}"
+    return verdict, why, answers
 
 
 def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
@@ -126,17 +140,10 @@ def _path(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
             "regret": float(percentiles[k]),
             "passes": bool(percentiles[k] <= TOLERANCE),
             "box": np.percentile(regrets[:, k], BOX),
-            "regrets": packed(regrets[rows, k]),
+            "regrets": pack(regrets[rows, k]),
         }
         for k, segment in enumerate(selection.path)
     ]  # fmt: skip
-
-
-def _ranking(selection: Selection) -> dict[str, Any]:
-    sets, losses, scores = (part[:LISTED] for part in selection.ranking)
-    penalties = on_host(selection.eigenvalues)[sets].sum(axis=1)
-    total = len(selection.ranking.subsets)
-    return {"total": total, "sets": sets, "losses": losses, "scores": scores, "penalties": penalties}
 
 
 def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -148,7 +155,7 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
         logs = on_host(selection.log_volumes if subset == selection.subset else selection.score(subset))
         # rounding may lift a volume above 1 by 1e-16
         counts, _ = np.histogram(np.minimum(np.exp(logs), 1.0), BINS, range=(0, 1))
-        about = {"counts": counts, "near_zero": share_near_zero(logs), "values": packed(np.exp(logs[rows]), 0.0, 1.0)}
+        about = {"counts": counts, "near_zero": share_near_zero(logs), "values": pack(np.exp(logs[rows]), 0.0, 1.0)}
         found.append({"subset": subset, "mean": float(np.exp(logs).mean()), **about})
     return found
 
@@ -156,9 +163,9 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
 def _column(colouring: Colouring, ramp: Sequence[str] | None) -> dict[str, Any]:
     name, values = colouring.name or "colour", np.asarray(colouring.values)
     if colouring.classes is None:
-        return {"name": name, "ramp": ramp, "values": packed(values)}
+        return {"name": name, "ramp": ramp, "values": pack(values)}
     last = float(max(1, len(colouring.classes) - 1))
-    return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": packed(values, 0.0, last)}
+    return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": pack(values, 0.0, last)}
 
 
 def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
@@ -175,7 +182,7 @@ def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """The points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
-    columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
+    columns = [{"name": f"x{k + 1}", "values": pack(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:
         axes = (X - X.mean(axis=0)) @ leading_axes(X, 3)
@@ -186,20 +193,11 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
         axes = axes[:, :2]
     every, half = np.arange(len(axes)), 0.5 * float(spread.max())
     if axes.shape[1] < 3:
-        shown = [packed_coordinate(column, every) for column in axes.T]
+        shown = [pack_coordinate(column, every) for column in axes.T]
     else:  # all have the same width, so that the picture is to scale
         middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
-        shown = [packed(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
+        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
     return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
-
-
-def _stability(found: Stability) -> dict[str, Any]:
-    kinds = (("resamples", found.bootstrap, found.n_bootstrap), ("refits", found.refits, found.n_refits))
-    shares = [
-        {"kind": kind, "number": number, "shares": [(page_text(s), share) for s, share in list(of.items())[:8]]}
-        for kind, of, number in kinds if of
-    ]  # fmt: skip
-    return {"verdict": in_symbols(found.verdict), "kinds": shares}
 
 
 def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
@@ -213,12 +211,12 @@ def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
         "subset": found.subset,
         "counts": found.counts,
         "clean": found.clean,
-        "kinds": {"name": "finding", "classes": FINDINGS, "values": packed(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
-        "collapse": {"name": "collapse (log10)", "values": packed(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
+        "kinds": {"name": "finding", "classes": FINDINGS, "values": pack(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
+        "collapse": {"name": "collapse (log10)", "values": pack(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
     }
 
 
-def packed(values: np.ndarray, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+def pack(values: np.ndarray, low: float | None = None, high: float | None = None) -> dict[str, Any]:
     """Return a column as 16-bit integers, steps between two values; those beyond are put on the border."""
     values = np.asarray(values, dtype=float)
     known = np.isfinite(values)
@@ -229,9 +227,9 @@ def packed(values: np.ndarray, low: float | None = None, high: float | None = No
     return {"low": low, "high": high, "data": base64.b64encode(steps.tobytes()).decode("ascii")}
 
 
-def packed_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+def pack_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """Return some rows of a coordinate, with strays, which would spoil the picture, on the border and counted."""
     inside = near(column[:, None])
     low, high = float(column[inside].min()), float(column[inside].max())
     outside = int((~inside[rows]).sum())
-    return {**packed(column[rows], low, high), "outside": outside}
+    return {**pack(column[rows], low, high), "outside": outside}
