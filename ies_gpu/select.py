@@ -159,7 +159,7 @@ def select_coordinates(
 
         opened: Run = ClusterRun(client, options, given, progress)
     else:
-        opened = Run(options, given.in_metric(options.metric), progress, SAVED)
+        opened = Run(options, given.to_euclidean(options.metric), progress, SAVED)
     with opened as run:
         selection = computed(run, run.given, run.options)
     return labelled(selection, labels_of(X))

@@ -9,7 +9,7 @@ from ..backend import Backend, backend_of
 from ..backend.array import Array, extent
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import Finding, option, refusal, tell, warning
-from .graph import TILE_COLUMNS, in_units_of
+from .graph import TILE_COLUMNS, rescale_to_radius
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
@@ -63,7 +63,7 @@ def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> n
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
     """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
-    _, reach, unit = in_units_of(radius, X[:1])
+    _, reach, unit = rescale_to_radius(radius, X[:1])
     most = 4 * SURE if backend.is_remote else SURE  # there, to wait more often would take longer than to count
     step = max(1, min(most, int(backend.block_bytes() / (24 * len(X)))))
     counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free

@@ -169,7 +169,7 @@ def leading_pairs(
     backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
         sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))
-    laplacian = laplacian.arranged if sorted_rows else laplacian
+    laplacian = laplacian.reordered if sorted_rows else laplacian
     rows = laplacian.rows
     fits = laplacian.facts.get("storage", {}).get("multilevel_fits", True)
     with backend.active():

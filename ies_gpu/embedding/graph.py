@@ -85,7 +85,7 @@ def ordered_radius_graph(
     xp = backend.xp
     compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
     n = len(X)
-    Z, reach, unit = in_units_of(radius, X)
+    Z, reach, unit = rescale_to_radius(radius, X)
     cells = Cells(Z, reach)
     with backend.active():
         if backend.is_remote:  # which may have a kernel for these points that needs no blocks
@@ -114,7 +114,7 @@ def ordered_radius_graph(
         return graph.finish(backend)
 
 
-def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
+def rescale_to_radius(radius: float, X: Array) -> tuple[Array, float, float]:
     """Return points and radius divided by a power of two near the radius, and that power.
 
     Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped

@@ -107,7 +107,7 @@ class Laplacian:
         return (backend.sparse.identity(self.shape[0], format="csr") - backend.uniform(P)).tocsr()
 
     @cached_property
-    def arranged(self) -> Laplacian:
+    def reordered(self) -> Laplacian:
         """The same with its rows in an order found from the matrix; kept, so that every later step has it."""
         backend, P = backend_of(self.operator_weights), self.operator.matrix
         kernels, xp = backend.kernels, backend.xp
@@ -178,10 +178,10 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """
     bandwidth = check_length("bandwidth", bandwidth)
     matrix, _ = check_sides(graph)
-    return with_diagonal(gaussian_of_distances(backend_of(matrix.data).copied(matrix), bandwidth))
+    return with_diagonal(apply_gaussian(backend_of(matrix.data).copied(matrix), bandwidth))
 
 
-def gaussian_of_distances(graph: Array, bandwidth: float) -> Array:
+def apply_gaussian(graph: Array, bandwidth: float) -> Array:
     """Return the Gaussian kernel on the storage of a graph, without touching its pattern."""
     backend = backend_of(graph.data)
     for block in backend.blocks(graph.nnz, 24, "kernel"):
@@ -244,7 +244,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     alpha = check_alpha(alpha)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
-    return laplacian_in_place(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
+    return normalise(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
 
 
 def check_alpha(alpha: Any) -> float:
@@ -252,7 +252,7 @@ def check_alpha(alpha: Any) -> float:
     return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
 
 
-def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
+def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """Return the Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > SMALLEST).all()):
@@ -265,7 +265,7 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
         raise refusal("kernel.empty_rows", text, f"drop them, or raise {option('bandwidth')}")
     w = w**alpha
     wt = (kernel @ (1 / w)) / w
-    return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
+    return Laplacian(kernel.scale_rows_and_columns(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
 @at_home

@@ -14,9 +14,9 @@ from ..backend.steps import Report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
-from .graph import Cells, in_units_of
+from .graph import Cells, rescale_to_radius
 from .laplacian import check_alpha
-from .metrics import AFFINITY, GIVEN, check_metric, in_metric
+from .metrics import AFFINITY, GIVEN, check_metric, to_euclidean
 from .order import spatial_order
 
 ISOLATED = ("nan", "nearest")
@@ -92,7 +92,7 @@ def nystrom_extension(
 
 def kernel_degrees(X: Array, rule: KernelRule) -> Array:
     """Return the sums ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` of the kernel over the points within the radius."""
-    X = in_metric(X, rule.metric)
+    X = to_euclidean(X, rule.metric)
     backend = backend_of(X)
     with backend.active():
         return kernel_sums(X, X, backend.xp.ones((X.shape[0], 1)), rule)[:, 0]
@@ -124,7 +124,7 @@ def extended(
     progress: Report | None = None,
 ) -> Array:
     """Return the extension of checked arrays, all on one device."""
-    new, X = in_metric(new, rule.metric), in_metric(X, rule.metric)
+    new, X = to_euclidean(new, rule.metric), to_euclidean(X, rule.metric)
     backend = backend_of(X)
     xp = backend.xp
     mu = 1.0 - eigenvalues
@@ -164,7 +164,7 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
     assert rule.bandwidth is not None
     order = spatial_order(X)
     radius, own, theirs = reaches(new, X[order], rule)
-    Z, reach, unit = in_units_of(radius, X[order])
+    Z, reach, unit = rescale_to_radius(radius, X[order])
     V = V[order]
     cells = Cells(Z, reach)
     sums = xp.zeros((len(new), V.shape[1]))

@@ -19,13 +19,13 @@ from .cost import Room, Size, block_bytes, needs, over_limit, plan_storage
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.eigenpairs import wants_order
-from .graph import check_sides, in_units_of, knn_graph, ordered_radius_graph, permuted
+from .graph import check_sides, rescale_to_radius, knn_graph, ordered_radius_graph, permuted
 from .laplacian import (
     Laplacian,
     check_alpha,
     check_laplacian,
-    gaussian_of_distances,
-    laplacian_in_place,
+    apply_gaussian,
+    normalise,
     with_diagonal,
     with_transition,
 )
@@ -174,7 +174,7 @@ def within_radius(
     if chosen in ("tiles", "recomputed"):
         return do(tiled_kernel, X, radius, bandwidth, chosen == "tiles"), facts
     if dtype == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
-        X, radius, unit = in_units_of(radius, X)
+        X, radius, unit = rescale_to_radius(radius, X)
         bandwidth = bandwidth / unit
     kernel = do(gaussian, do(pairs_within, X, radius, dtype), bandwidth)
     if backend.device == "cpu":  # what the rows of the graph were computed in
@@ -204,7 +204,7 @@ def pairs_within(X: Array, radius: float, dtype: str) -> Array:
 @step("kernel")
 def gaussian(graph: Array, bandwidth: float) -> SparseKernel:
     """Return the Gaussian kernel of distances, in their place."""
-    return SparseKernel(gaussian_of_distances(graph, bandwidth))
+    return SparseKernel(apply_gaussian(graph, bandwidth))
 
 
 @step("graph")
@@ -220,7 +220,7 @@ def nearest_kernel(X: Array, bandwidth: float | None, n_neighbors: int | None, d
     if bandwidth is None:
         kernel: SparseKernel = local_kernel(X, k)
     else:
-        kernel = SparseKernel(with_diagonal(gaussian_of_distances(knn_graph(X, n_neighbors=k), bandwidth)))
+        kernel = SparseKernel(with_diagonal(apply_gaussian(knn_graph(X, n_neighbors=k), bandwidth)))
     kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
     return kernel
 
@@ -292,7 +292,7 @@ def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
 def normalised(kernel: Kernel, bandwidth: float | None, alpha: float, intrinsic_dim: int | None = None) -> Laplacian:
     """Return the Laplacian on the kernel's storage."""
     if not isinstance(kernel, LocalKernel):
-        return laplacian_in_place(kernel, bandwidth, alpha)
+        return normalise(kernel, bandwidth, alpha)
     if intrinsic_dim is None:
         text = f"{option('intrinsic_dim')} is required with {option('bandwidth', 'local')}"
         raise refusal("intrinsic_dim.local", text)
@@ -307,7 +307,7 @@ def kernel_of_graph(
     sparse = backend_of(graph).sparse.issparse(graph)
     matrix, one_way = check_sides(graph, radius=3 * bandwidth if radius is None and not sparse else radius)
     matrix = backend_of(matrix.data).copied(matrix)
-    matrix = with_diagonal(gaussian_of_distances(matrix, bandwidth))
+    matrix = with_diagonal(apply_gaussian(matrix, bandwidth))
     return to_device(matrix, backend or backend_of(matrix.data), dtype), [ONE_WAY] * one_way
 
 

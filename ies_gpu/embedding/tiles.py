@@ -125,7 +125,7 @@ class TiledKernel:
             parts += 1
         return parts, labels
 
-    def scaled(self, left: Array, right: Array) -> TiledTransition:
+    def scale_rows_and_columns(self, left: Array, right: Array) -> TiledTransition:
         return TiledTransition(self, left, right)
 
 

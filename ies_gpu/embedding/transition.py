@@ -48,7 +48,7 @@ class SparseKernel:
                 own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=K.indices.dtype), counts)
                 K.data[part] *= K.indices[part] != own
 
-    def scaled(self, left: Array, right: Array) -> Array:
+    def scale_rows_and_columns(self, left: Array, right: Array) -> Array:
         """Return ``diag(left) K diag(right)`` on the kernel's own storage, as ``Laplacian.transition`` holds it."""
         K, kernels = self.matrix, self.backend.kernels
         for block in self.backend.blocks(self.shape[0], kernels.scaled_bytes(self.degree), "laplacian"):

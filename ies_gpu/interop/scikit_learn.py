@@ -78,7 +78,7 @@ class DiffusionMap(SpectralTransformer):
         if is_found(asked["bandwidth"]) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
-        given = Inputs.of(**entry).in_metric(options.metric)
+        given = Inputs.of(**entry).to_euclidean(options.metric)
         with Run(options, given, self.progress) as run:
             laplacian = run(laplacian_of, given, options)
             found, rows = mapped(laplacian, options, run), laplacian.rows

@@ -42,7 +42,7 @@ class Inputs(NamedTuple):
             raise refusal("laplacian.alone", text)
         return cls({name: value for name, value in values.items() if value is not None})
 
-    def in_metric(self, metric: str) -> Inputs:
+    def to_euclidean(self, metric: str) -> Inputs:
         """Return inputs whose points have the distances of the metric as Euclidean ones, where such points exist."""
         if metric not in SPHERICAL:
             return self

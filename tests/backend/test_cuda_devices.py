@@ -38,7 +38,7 @@ ON_DEVICE = {
     "laplacian_of_points": lambda at: ies_gpu.laplacian_of_points(at.X, bandwidth=BANDWIDTH),
     "Laplacian.matrix": lambda at: at.laplacian.matrix,
     "Laplacian.scaled": lambda at: at.laplacian.scaled,
-    "Laplacian.arranged": lambda at: at.laplacian.arranged.transition,
+    "Laplacian.reordered": lambda at: at.laplacian.reordered.transition,
     "Laplacian.transition": lambda at: at.laplacian.transition,
     "Laplacian.weights": lambda at: at.laplacian.weights,
     "Laplacian.anchor": lambda at: at.laplacian.anchor,
