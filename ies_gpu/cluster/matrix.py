@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend
 from ..backend.steps import step
-from ..embedding.graph import rescale_to_radius, ordered_radius_graph
+from ..embedding.graph import ordered_radius_graph, rescale_to_radius
 from ..embedding.laplacian import apply_gaussian
 from ..embedding.transition import SparseKernel
 from ..findings import option, refusal

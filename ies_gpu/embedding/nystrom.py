@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import Backend, at_home, backend_of, to_device, to_host
+from ..backend import Backend, backend_of, to_device
 from ..backend.array import Array, column_ends, column_means, starts_of
 from ..backend.steps import Report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
-from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
+from ..validation import check_length, check_real_array
 from .graph import Cells, rescale_to_radius
-from .laplacian import check_alpha
-from .metrics import AFFINITY, GIVEN, check_metric, to_euclidean
+from .metrics import AFFINITY, GIVEN, to_euclidean
 from .order import spatial_order
 
 ISOLATED = ("nan", "nearest")
@@ -39,55 +38,6 @@ class KernelRule(NamedTuple):
     metric: str = "euclidean"
     alpha: float = 1.0
     n_neighbors: int | None = None
-
-
-@at_home
-def nystrom_extension(
-    X_new: Array,
-    X: Array,
-    coordinates: Array,
-    eigenvalues: Array,
-    *,
-    bandwidth: float,
-    radius: float | None = None,
-    degrees: Array = None,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
-    isolated: str = "nan",
-    progress: Report | None = None,
-) -> Array:
-    """Extend eigenvectors from the training points to new points.
-
-    With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
-    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
-    ``alpha`` it is ``w^alpha``), and
-    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
-    eigenvector equation, so it returns the training coordinates.
-    """
-    check_choice("isolated", isolated, ISOLATED)
-    metric, alpha, X = check_metric(metric), check_alpha(alpha), check_points(X)
-    home = backend_of(X)
-    rule = KernelRule(*check_scales(bandwidth, radius), check_flag("self_loops", self_loops), metric, alpha)
-    Y = home.asarray(check_real_array("coordinates", coordinates, 2))
-    if len(Y) != len(X):
-        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but X has {len(X)}")
-    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
-    if len(values) != Y.shape[1]:
-        text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"
-        raise refusal("eigenvalues.number", text)
-    if len(values) and not (values.min() >= -1e-6 and values.max() <= 2 + 1e-6):
-        text = f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}"
-        advice = f"those of the Laplace-Beltrami operator are larger by 4 / {option('bandwidth')}^2"
-        raise refusal("eigenvalues.range", text, advice)
-    new = moved_points(X_new, X)
-    with home.active():
-        if degrees is None:
-            degrees = kernel_degrees(X, rule)
-        degrees = home.asarray(check_real_array("degrees", degrees, 1))
-        if len(degrees) != len(X) or not bool((degrees > 0).all()):
-            raise refusal("degrees.range", f"degrees must be {len(X)} positive numbers, one per row of X")
-        return extended(new, X, Y, values, degrees, rule, isolated, progress)
 
 
 def kernel_degrees(X: Array, rule: KernelRule) -> Array:
@@ -113,17 +63,18 @@ def moved_points(X_new: Array, X: Array) -> Array:
     return to_device(new, home)
 
 
-def extended(
-    new: Array,
-    X: Array,
-    Y: Array,
-    eigenvalues: np.ndarray,
-    degrees: Array,
-    rule: KernelRule,
-    isolated: str,
-    progress: Report | None = None,
-) -> Array:
-    """Return the extension of checked arrays, all on one device."""
+def extend(
+    new: Array, X: Array, Y: Array, eigenvalues: np.ndarray, degrees: Array, rule: KernelRule, *,
+    isolated: str = "nan", progress: Report | None = None,
+) -> Array:  # fmt: skip
+    """Extend eigenvectors Y from the training points X, with the kernel's row sums ``degrees``, to new points.
+
+    With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
+    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
+    ``alpha`` it is ``w^alpha``), and
+    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
+    eigenvector equation, so it returns the training coordinates. All arrays are checked, and on one device.
+    """
     new, X = to_euclidean(new, rule.metric), to_euclidean(X, rule.metric)
     backend = backend_of(X)
     xp = backend.xp

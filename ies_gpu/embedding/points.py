@@ -19,12 +19,12 @@ from .cost import Room, Size, block_bytes, needs, over_limit, plan_storage
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.eigenpairs import wants_order
-from .graph import check_sides, rescale_to_radius, knn_graph, ordered_radius_graph, permuted
+from .graph import check_sides, knn_graph, ordered_radius_graph, permuted, rescale_to_radius
 from .laplacian import (
     Laplacian,
+    apply_gaussian,
     check_alpha,
     check_laplacian,
-    apply_gaussian,
     normalise,
     with_diagonal,
     with_transition,

@@ -19,9 +19,9 @@ import scipy.sparse.csgraph
 import ies_gpu
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.backends import needs_cupy, sent
+from tests.extension import nystrom_extension
 from tests.real_cupy import plugged_in
 
 pytestmark = [needs_cupy, pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")]
