@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from .backend.array import Array
-from .embedding.points import given_map
+from .embedding.given import given_map
 from .options import Options, answers, documented
 from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told

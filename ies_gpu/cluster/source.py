@@ -154,7 +154,7 @@ def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
     refuse_points((n, sample.shape[1]), bool((sample != sample[0]).any()), np.abs(sample).max() > 1 / LARGEST)
     backend = get_backend("cpu")
     if len(sample) == n:
-        sampled_degree(sample, options.radius, options.bandwidth, options.disconnected, backend)
+        sampled_degree(sample, options.radius, options.bandwidth, options.disconnected)
     else:
         weights = weights_near(sample, sample[:: max(1, len(sample) // SURE)], options.bandwidth, backend)
         refuse_alike(float(weights.mean()) / len(sample), n, options.bandwidth)

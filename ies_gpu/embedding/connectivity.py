@@ -7,6 +7,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..backend import Backend, backend_of
 from ..backend.array import Array, extent
+from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import Finding, option, refusal, tell, warning
 from .graph import TILE_COLUMNS, rescale_to_radius
@@ -19,9 +20,10 @@ CROWDED = 0.8  # a radius that joins more than this share of all pairs is no adv
 SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option('radius')} if you set one"
 
 
-def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str, backend: Backend) -> float:
+@step("neighbours")
+def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str) -> float:
     """Return the mean degree of sampled rows; refuse a kernel that isolates most points or hardly tells them apart."""
-    rows = sampled_rows(len(X))
+    backend, rows = backend_of(X), sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are

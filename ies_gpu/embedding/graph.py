@@ -10,8 +10,9 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array, entry_rows, row_slots, starts_of
 from ..backend.base import index_type
+from ..backend.compare import audit_graph
 from ..backend.machine import cached_property
-from ..backend.steps import Report
+from ..backend.steps import report, step
 from ..findings import option, refusal
 from ..options import answers
 from ..validation import (
@@ -73,9 +74,8 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
 
 
-def ordered_radius_graph(
-    X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64", progress: Report | None = None
-) -> Array:
+@step("graph", kernel="tile_graph", audit=lambda graph, X, radius, **_: audit_graph(X, graph, radius, backend_of(X)))
+def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64") -> Array:
     """Return the radius graph of points in spatial order, ``diagonal`` with the zero distance of each to itself.
 
     Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
@@ -109,8 +109,7 @@ def ordered_radius_graph(
                     keep = xp.nonzero(indices != xp.repeat(xp.arange(first, last), counts))[0]
                     counts, indices, values = counts - 1, indices[keep], values[keep]
                 graph.append(counts, indices, values)
-                if progress is not None:
-                    progress(last, n)
+                report(last, n)
         return graph.finish(backend)
 
 

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows
 from ..backend.machine import cached_property
+from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
 from ..options import answers
@@ -181,6 +182,7 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     return with_diagonal(apply_gaussian(backend_of(matrix.data).copied(matrix), bandwidth))
 
 
+@step("kernel")
 def apply_gaussian(graph: Array, bandwidth: float) -> Array:
     """Return the Gaussian kernel on the storage of a graph, without touching its pattern."""
     backend = backend_of(graph.data)
@@ -252,6 +254,7 @@ def check_alpha(alpha: Any) -> float:
     return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
 
 
+@step("laplacian")
 def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """Return the Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])

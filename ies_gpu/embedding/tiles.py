@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
-from ..backend.steps import Report
+from ..backend.steps import Report, step
 from ..findings import refusal
 from .graph import Cells
 from .order import cell_starts, n_levels
@@ -111,6 +111,7 @@ class TiledKernel:
         with ThreadPoolExecutor(workers) as pool:
             return sum(pool.map(share, shares))
 
+    @step("components")
     def components(self) -> tuple[int, np.ndarray]:
         labels = np.full(self.shape[0], -1)
         parts = 0

@@ -13,6 +13,7 @@ import numpy as np
 from ..backend import Backend, Block, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
+from ..backend.steps import step
 
 
 class SparseKernel:
@@ -32,6 +33,7 @@ class SparseKernel:
         with self.backend.active():
             return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
 
+    @step("components")
     def components(self) -> tuple[int, np.ndarray]:
         """Return how many connected parts the graph has, and each row's part, on the host."""
         count, labels = self.backend.connected_components(self.matrix)

@@ -8,11 +8,12 @@ from ..backend import Backend, active_backend, backend_of, to_device
 from ..backend.array import Array
 from ..backend.steps import Do, call, step
 from ..embedding.cost import Room
+from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
 from ..embedding.graph import csr
 from ..embedding.laplacian import Laplacian
 from ..embedding.metrics import SPHERICAL, points_in_metric
 from ..embedding.order import Rows
-from ..embedding.points import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel, laplacian_of_points
+from ..embedding.points import laplacian_of_points
 from ..embedding.tiles import Transition
 from ..embedding.transition import SparseTransition
 from ..findings import option, refusal
