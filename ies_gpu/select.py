@@ -11,8 +11,7 @@ from .options import Options, answers, documented
 from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told
 from .results.selection import Selection
-from .run.fit import fit, searched, untangled
-from .run.inputs import Inputs, laplacian_of
+from .run.fit import Inputs, fit, laplacian_of, searched, untangled
 from .run.log import Progress
 from .run.run import Run
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ies_gpu.backend import at_home, backend_of, to_host
+from ies_gpu.backend.steps import reporting
 from ies_gpu.embedding.nystrom import KernelRule, check_scales, extend, kernel_degrees, moved_points
 
 
@@ -20,4 +22,5 @@ def nystrom_extension(
     values = to_host(np.array(eigenvalues) if isinstance(eigenvalues, list) else eigenvalues)
     with backend_of(X).active():
         given = moved_points(X_new, X), X, coordinates, values, kernel_degrees(X, kernel), kernel
-        return extend(*given, isolated=isolated, progress=progress)
+        with reporting(progress) if progress else nullcontext():
+            return extend(*given, isolated)

@@ -29,8 +29,7 @@ from ..options import Options, check_on_cluster
 from ..parameters.judgement import LOOKED, Judgement, Sample, judge, judged, leading, unchecked
 from ..results.assembly import assemble, choice_of, diagnostics_of
 from ..results.selection import Selection
-from ..run.fit import Fit
-from ..run.inputs import Inputs, laplacian_of
+from ..run.fit import Fit, Inputs, laplacian_of
 from ..run.log import Log, Progress
 from ..run.run import Run
 from .arrays import Pieces, TeamBackend

@@ -18,9 +18,17 @@ from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.eigenpairs import wants_order
 from .graph import check_sides, permuted
-from .laplacian import Laplacian, apply_gaussian, check_laplacian, normalise, with_diagonal, with_transition
+from .laplacian import (
+    Laplacian,
+    apply_gaussian,
+    check_laplacian,
+    facts_of,
+    normalise,
+    with_diagonal,
+    with_transition,
+    without_loops,
+)
 from .order import Rows, matrix_order
-from .points import facts_of, without_loops
 from .transition import SparseKernel
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"

@@ -24,7 +24,7 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .metrics import check_metric, points_in_metric
+from .metrics import check_metric, to_euclidean
 from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -72,6 +72,16 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     X = points_in_metric(X, check_metric(metric))
     order = spatial_order(X)
     return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
+
+
+def points_in_metric(X: Array, metric: str) -> Array:
+    """Return points whose Euclidean distances are those of the metric, checked not to be copies in it."""
+    X = check_points(X)
+    Z = to_euclidean(X, metric)
+    if Z is not X and float((abs(Z - Z[:1])).max()) <= 1e-14:  # chords that are nothing but rounding
+        text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
+        raise refusal("X.copies", f"{text}rows have the same direction")
+    return Z
 
 
 @step("graph", kernel="tile_graph", audit=lambda graph, X, radius, **_: audit_graph(X, graph, radius, backend_of(X)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -10,6 +11,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows
+from ..backend.compare import audit_products
 from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few
@@ -25,8 +27,10 @@ from ..validation import (
 )
 from .graph import check_sides, csr, permuted
 from .order import Rows, inverse_order, matrix_order
-from .tiles import Kernel, Transition
 from .transition import SparseKernel, SparseTransition
+
+if TYPE_CHECKING:
+    from .tiles import Kernel, Transition
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
@@ -76,7 +80,7 @@ class Laplacian:
     def operator(self) -> Transition:
         """The transition matrix P as an operator, in the order of ``rows``, read or computed when it is first used."""
         found = self.stored() if callable(self.stored) else self.stored
-        return found if isinstance(found, Transition) else SparseTransition(found)
+        return found if hasattr(found, "has_matrix") else SparseTransition(found)
 
     @cached_property
     @at_home
@@ -271,6 +275,30 @@ def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> La
     return Laplacian(kernel.scale_rows_and_columns(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
+def facts_of(
+    parts: int | None, degree: float, approximations: Sequence[str] = (), storage: Any = None
+) -> dict[str, Any]:
+    """Return what is known of a graph, for ``diagnostics``."""
+    known = {"graph_components": parts, "mean_degree": degree}
+    return known | {"approximations": list(approximations), "storage": storage or {}}
+
+
+def product_difference(kernel: Kernel, *_: Any) -> float | None:
+    """Return how far products with sampled rows are from plain code; None where there are no single entries."""
+    return audit_products(kernel.matrix, kernel.backend) if isinstance(kernel, SparseKernel) else None
+
+
+@step("products", kernel="spmm", audit=product_difference, again=False)
+def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
+    """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
+
+    The Laplacian takes the place of the kernel, so that afterwards there is nothing to compare with.
+    """
+    if not self_loops:
+        kernel.drop_diagonal()
+    return kernel
+
+
 @at_home
 def check_laplacian(laplacian: Any) -> Laplacian:
     """Return a ``Laplacian`` whose parts fit together, or a sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
@@ -322,7 +350,7 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
     P, weights, bandwidth = laplacian.stored, laplacian.operator_weights, laplacian.bandwidth
     if bandwidth is not None:
         check_length("laplacian.bandwidth", bandwidth)
-    if isinstance(P, Transition) or callable(P):
+    if hasattr(P, "has_matrix") or callable(P):
         return laplacian
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")

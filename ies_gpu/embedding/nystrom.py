@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 
 from ..backend import Backend, backend_of, to_device
 from ..backend.array import Array, column_ends, column_means, starts_of
-from ..backend.steps import Report
+from ..backend.steps import report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
 from ..validation import check_length, check_real_array
@@ -64,9 +64,8 @@ def moved_points(X_new: Array, X: Array) -> Array:
 
 
 def extend(
-    new: Array, X: Array, Y: Array, eigenvalues: np.ndarray, degrees: Array, rule: KernelRule, *,
-    isolated: str = "nan", progress: Report | None = None,
-) -> Array:  # fmt: skip
+    new: Array, X: Array, Y: Array, eigenvalues: np.ndarray, degrees: Array, rule: KernelRule, isolated: str = "nan"
+) -> Array:
     """Extend eigenvectors Y from the training points X, with the kernel's row sums ``degrees``, to new points.
 
     With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
@@ -89,7 +88,7 @@ def extend(
         return xp.empty((0, Y.shape[1]))
     share = 1.0 / degrees[:, None] ** rule.alpha
     V = xp.concatenate([share, share * Y], axis=1)
-    sums = kernel_sums(new, X, V, rule, progress)
+    sums = kernel_sums(new, X, V, rule)
     alone = sums[:, 0] <= 0
     lonely = backend.to_host(xp.nonzero(alone)[0])
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
@@ -106,12 +105,12 @@ def extend(
     return phi
 
 
-def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
+def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
     """Return ``sum_j k(x, x_j) V_j`` for each new point, in one blocked pass over the pairs within the radius."""
     backend = backend_of(V)
     xp = backend.xp
     if rule.metric in GIVEN:
-        return given_sums(new, V, rule, progress)
+        return given_sums(new, V, rule)
     assert rule.bandwidth is not None
     order = spatial_order(X)
     radius, own, theirs = reaches(new, X[order], rule)
@@ -138,8 +137,7 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
                     weights *= distance * unit <= both * (1 + 1e-9)
                 total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
-            if progress is not None:
-                progress(part.stop, len(rows))
+            report(part.stop, len(rows))
     return sums
 
 
@@ -160,7 +158,7 @@ def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
     return float(max(own.max(), theirs.max())), backend.asarray(own), backend.asarray(theirs)
 
 
-def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
+def given_sums(new: Array, V: Array, rule: KernelRule) -> Array:
     """Return the sums from rows of distances or of the kernel, dense or sparse, with a column per training point."""
     backend = backend_of(V)
     xp = backend.xp
@@ -179,8 +177,7 @@ def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None =
                 rows = xp.arange(len(itself))
                 weights[rows, itself] *= new[part][rows, itself] > 0
             sums[part] = weights @ V
-            if progress is not None:
-                progress(part.stop, len(new))
+            report(part.stop, len(new))
     return sums
 
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..backend.compare import audit_products
-from ..backend.steps import Do, call, report, step
+from ..backend.steps import Do, call, step
 from ..findings import option, refusal
 from ..options import answers, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length
 from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
 from .cost import Room, plan_storage
-from .graph import knn_graph, ordered_radius_graph, rescale_to_radius
-from .laplacian import Laplacian, apply_gaussian, check_alpha, normalise, with_diagonal, with_transition
+from .graph import knn_graph, ordered_radius_graph, points_in_metric, rescale_to_radius
+from .laplacian import (
+    Laplacian,
+    apply_gaussian,
+    check_alpha,
+    facts_of,
+    normalise,
+    with_diagonal,
+    with_transition,
+    without_loops,
+)
 from .local import LocalKernel, default_neighbors, local_kernel, local_laplacian
-from .metrics import check_metric, points_in_metric
+from .metrics import check_metric
 from .order import Rows, in_order, spatial_order
 from .tiles import Kernel, TiledKernel
 from .transition import SparseKernel
@@ -146,14 +154,6 @@ def connected_kernel(
     return kernel, Rows(n_input, used, backend.to_host(order), True), facts
 
 
-def facts_of(
-    parts: int | None, degree: float, approximations: Sequence[str] = (), storage: Any = None
-) -> dict[str, Any]:
-    """Return what is known of a graph, for ``diagnostics``."""
-    known = {"graph_components": parts, "mean_degree": degree}
-    return known | {"approximations": list(approximations), "storage": storage or {}}
-
-
 def within_radius(
     X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, room: Room | None, do: Do
 ) -> tuple[Kernel, dict[str, Any]]:
@@ -181,7 +181,7 @@ def sort_in_space(X: Array) -> tuple[Array, Array]:
 @step("graph")
 def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> TiledKernel:
     """Return the kernel of ordered points as dense tiles, kept or computed anew for each product."""
-    return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=keep, progress=report)
+    return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=keep)
 
 
 @step("graph")
@@ -193,20 +193,4 @@ def nearest_kernel(X: Array, bandwidth: float | None, n_neighbors: int | None, d
     else:
         kernel = SparseKernel(with_diagonal(apply_gaussian(knn_graph(X, n_neighbors=k), bandwidth)))
     kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
-    return kernel
-
-
-def product_difference(kernel: Kernel, *_: Any) -> float | None:
-    """Return how far products with sampled rows are from plain code; None where there are no single entries."""
-    return audit_products(kernel.matrix, kernel.backend) if isinstance(kernel, SparseKernel) else None
-
-
-@step("products", kernel="spmm", audit=product_difference, again=False)
-def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
-    """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
-
-    The Laplacian takes the place of the kernel, so that afterwards there is nothing to compare with.
-    """
-    if not self_loops:
-        kernel.drop_diagonal()
     return kernel

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
-from ..backend.steps import Report, step
+from ..backend.steps import report, step
 from ..findings import refusal
 from .graph import Cells
 from .order import cell_starts, n_levels
@@ -30,9 +30,7 @@ class TiledKernel:
     has_matrix = False
     approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
 
-    def __init__(
-        self, X: Array, *, bandwidth: float, radius: float, store: bool, progress: Report | None = None
-    ) -> None:
+    def __init__(self, X: Array, *, bandwidth: float, radius: float, store: bool) -> None:
         self.backend = backend_of(X)
         self.shape = (len(X), len(X))
         self.points = (X - X.mean(axis=0)) / bandwidth
@@ -49,8 +47,7 @@ class TiledKernel:
             self.nnz += entries if pair[0] == pair[1] else 2 * entries
             if store:
                 self.tiles[pair] = tile
-            if progress is not None:
-                progress(done + 1, len(self.pairs))
+            report(done + 1, len(self.pairs))
 
     def _near_pairs(self, reach: float) -> list[tuple[int, int]]:
         cells = Cells(self.points, reach)

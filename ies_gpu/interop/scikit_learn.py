@@ -10,13 +10,12 @@ from scipy.spatial.distance import pdist
 
 from ..backend import at_home, to_host
 from ..backend.array import Array, extent
-from ..embedding.metrics import points_in_metric
+from ..embedding.graph import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning
 from ..options import Options, is_auto, is_found
 from ..results.assembly import points_of, presented, way_back
-from ..run.fit import mapped
-from ..run.inputs import Inputs, laplacian_of
+from ..run.fit import Inputs, laplacian_of, mapped
 from ..run.run import Run
 from ..select import select_coordinates
 from ..validation import check_integer, check_length

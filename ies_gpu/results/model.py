@@ -164,12 +164,12 @@ class Model:
         X_new = self._checked(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
-        with backend.active(), Log(progress).stage("transform") as report:
+        with backend.active(), Log(progress).stage("transform"):
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(to_host(self.eigenvalues))[chosen]
             new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
             rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
-            found = extend(new, X, Y[:, chosen], values, w, rule, isolated=isolated, progress=report)
+            found = extend(new, X, Y[:, chosen], values, w, rule, isolated=isolated)
             return to_device(found if weights is None else found @ backend.asarray(weights), home)
 
     @at_home

@@ -13,7 +13,7 @@ from ..backend.array import Array
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import Finding, listen, option, refusal, tell, warning
 from ..options import DEFAULTS
-from ..run.inputs import Inputs
+from ..run.fit import Inputs
 from ..validation import check_array, check_integer, check_points
 from .selection import Selection
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
-from ..backend.steps import Step, reporting
+from ..backend.steps import Step
 from ..errors import IESWarning, OutOfMemoryError
 from ..findings import listen, warning
 from ..options import Options
@@ -22,7 +22,7 @@ from .fingerprint import data_digest, versions
 from .log import Log, Progress
 
 if TYPE_CHECKING:
-    from .inputs import Inputs
+    from .fit import Inputs
 
 AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
 REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"
@@ -139,7 +139,7 @@ class Run:
     def _computed(self, step: Step, compute: partial[Any]) -> Any:
         if step.composite:
             return compute(do=self)
-        with self.log.stage(step.name) as report, reporting(report):
+        with self.log.stage(step.name):
             work = partial(compute, do=self) if step.calls else compute
             result = self.backend.retried(step.name, work)
             if step.audit is None:
