@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backend import Backend, backend_of, to_device, to_host
 from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums
-from ..backend.steps import Do, call, step
+from ..backend.steps import Do, step
 from ..findings import option, refusal, tell, warning
+from ..options import Options
 from ..validation import check_kernel, check_real_array
 from .connectivity import largest_part, refuse_small_part, tell_left_out
 from .cost import Size, block_bytes, needs, over_limit
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.eigenpairs import wants_order
-from .graph import check_sides, permuted
+from .graph import check_sides
 from .laplacian import (
     Laplacian,
     apply_gaussian,
     check_laplacian,
     facts_of,
     normalise,
+    reorder,
     with_diagonal,
     with_transition,
     without_loops,
 )
-from .order import Rows, matrix_order
+from .order import Rows
 from .transition import SparseKernel
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
@@ -37,26 +38,32 @@ SINGLE = 1e-6  # unless it may come from rounding to single precision
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 
 
-def laplacian_of_kernel(
-    matrix: Array,
-    *,
-    bandwidth: float | None,
-    alpha: float = 1.0,
-    self_loops: bool = True,
-    disconnected: str = "keep",
-    n_components: int | None = None,
-    approximations: Sequence[str] = (),
-    do: Do = call,
-) -> Laplacian:
-    """Return the Laplacian of a kernel on the device, on its storage; of its largest part, if that is asked for."""
-    n_input, parts = matrix.shape[0], None
-    rows, kernel, backend = Rows.every(n_input), SparseKernel(matrix), backend_of(matrix.data)
-    if disconnected != "keep":
-        parts, labels = do(kernel.components)
-    if parts is not None and parts > 1:
-        used = largest_part(labels, rows.used, n_input, disconnected)
-        if n_components is not None:
-            refuse_small_part(len(used), n_input, n_components)
+@step("graph")
+def kernel_of_graph(graph: Array, options: Options, backend: Backend) -> tuple[Array, bool]:
+    """Return the Gaussian kernel of a user's graph on a device, and whether that had pairs on one side only."""
+    radius, sparse = options.radius, backend_of(graph).sparse.issparse(graph)
+    matrix, one_way = check_sides(graph, radius=3 * options.bandwidth if radius is None and not sparse else radius)
+    matrix = apply_gaussian(backend_of(matrix.data).copied(matrix), options.bandwidth)
+    return to_device(with_diagonal(matrix), backend, options.storage), one_way
+
+
+@step("graph")
+def kernel_of_user(kernel: Array, options: Options, backend: Backend) -> Array:
+    """Return a user's kernel on a device; P does not depend on its unit, in which float32 may not hold it."""
+    matrix = check_kernel(kernel)
+    if options.storage != "float64" and matrix.nnz:
+        matrix.data /= float(matrix.data.max()) or 1.0
+    return to_device(matrix, backend, options.storage)
+
+
+def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) -> Laplacian:
+    """Return the Laplacian of a kernel on the device, on its storage, of the part that the options ask for."""
+    n_input, kernel, backend = matrix.shape[0], SparseKernel(matrix), backend_of(matrix.data)
+    rows = Rows.every(n_input)
+    parts, labels = do(kernel.components)
+    if parts > 1:
+        used = largest_part(labels, rows.used, n_input, options.disconnected)
+        refuse_small_part(len(used), n_input, options.n_components)
         tell_left_out(used, n_input, parts)
         places = backend.asarray(used)
         part = backend.uniform(matrix)[places][:, places].tocsr()
@@ -64,46 +71,17 @@ def laplacian_of_kernel(
         kernel = SparseKernel(backend.csr(part.data, part.indices, part.indptr, part.shape))
         rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(rows.used)
-    if n_components is not None and wants_order(kernel, n_components + 1):
-        order, kernel, edges = do(sort_by_affinity, kernel)
-        rows = rows._replace(order=order, edges=edges)
-    found = do(normalise, do(without_loops, kernel, self_loops), bandwidth, alpha)
-    return with_transition(found, found.operator, rows=rows, facts=facts_of(parts, degree, approximations))
+    found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)
+    facts = facts_of(parts, degree, [ONE_WAY] * one_way)
+    found = with_transition(found, found.operator, rows=rows, facts=facts)
+    return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found
 
 
-@step("order")
-def sort_by_affinity(kernel: SparseKernel) -> tuple[np.ndarray, SparseKernel, np.ndarray]:
-    """Return an order of the rows found from the kernel alone, the kernel in it, and the edges of its groups."""
-    order, edges = matrix_order(kernel.matrix)
-    return order, SparseKernel(permuted(kernel.matrix, kernel.backend.asarray(order))), edges
-
-
-@step("graph")
-def kernel_of_graph(
-    graph: Array, bandwidth: float, radius: float | None, dtype: str, backend: Backend | None = None
-) -> tuple[Array, list[str]]:
-    """Return the Gaussian kernel of a user's graph on a device, by default its own, and what was changed in it."""
-    sparse = backend_of(graph).sparse.issparse(graph)
-    matrix, one_way = check_sides(graph, radius=3 * bandwidth if radius is None and not sparse else radius)
-    matrix = backend_of(matrix.data).copied(matrix)
-    matrix = with_diagonal(apply_gaussian(matrix, bandwidth))
-    return to_device(matrix, backend or backend_of(matrix.data), dtype), [ONE_WAY] * one_way
-
-
-@step("graph")
-def kernel_of_user(kernel: Array, dtype: str, backend: Backend | None = None) -> Array:
-    """Return a user's kernel on a device; P does not depend on its unit, in which float32 may not hold it."""
-    matrix = check_kernel(kernel)
-    if dtype != "float64" and matrix.nnz:
-        matrix.data /= float(matrix.data.max()) or 1.0
-    return to_device(matrix, backend or backend_of(matrix.data), dtype)
-
-
-def check_room(matrix: Any, entry: str, size: tuple[int, int], stored_bytes: int, limit: int) -> None:
+def check_room(matrix: Any, options: Options, limit: int) -> None:
     """Raise if a limit leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
-    m, d = size
-    asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, stored_bytes)
-    needed = max(CHECKING[entry] * asked.z, *needs(asked, "memory", False, block_bytes(limit)).values())
+    m, d, width = options.n_components, options.intrinsic_dim, options.stored_bytes
+    asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, width)
+    needed = max(CHECKING[options.entry] * asked.z, *needs(asked, "memory", False, block_bytes(limit)).values())
     if needed > limit:
         raise over_limit(asked, limit, needed, True)
 

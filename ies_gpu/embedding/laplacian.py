@@ -111,19 +111,6 @@ class Laplacian:
         backend = backend_of(P.data)
         return (backend.sparse.identity(self.shape[0], format="csr") - backend.uniform(P)).tocsr()
 
-    @cached_property
-    def reordered(self) -> Laplacian:
-        """The same with its rows in an order found from the matrix; kept, so that every later step has it."""
-        backend, P = backend_of(self.operator_weights), self.operator.matrix
-        kernels, xp = backend.kernels, backend.xp
-        with backend.active():
-            roots = xp.sqrt(self.operator_weights)
-            entries = kernels.symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, roots)
-            order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
-            moved = backend.asarray(order)
-            rows = self.rows._replace(order=self.rows.order[backend.to_host(order)], edges=edges)
-            return with_transition(self, permuted(P, moved), weights=self.operator_weights[moved], rows=rows)
-
     @property
     def without_matrix(self) -> Laplacian:
         """The same without P, which takes nearly all of its memory."""
@@ -148,6 +135,18 @@ def with_transition(laplacian: Laplacian, transition: Any, **changes: Any) -> La
     """Return the same with another matrix in the order of its rows, and whatever else changes."""
     known = {"weights": laplacian.operator_weights, "bandwidth": laplacian.bandwidth}
     return Laplacian(transition, **known | {"rows": laplacian.rows, "facts": laplacian.facts} | changes)
+
+
+@step("order")
+def reorder(laplacian: Laplacian) -> Laplacian:
+    """Return a Laplacian with its rows in an order found from the matrix, in which rows that belong together stand."""
+    weights, P = laplacian.operator_weights, laplacian.operator.matrix
+    backend, rows = backend_of(weights), laplacian.rows
+    xp, symmetric_entries = backend.xp, backend.kernels.symmetric_entries
+    entries = symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, xp.sqrt(weights))
+    order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
+    moved, rows = backend.asarray(order), rows._replace(order=rows.order[order], edges=edges)
+    return with_transition(laplacian, permuted(P, moved), weights=weights[moved], rows=rows)
 
 
 def _gone() -> Transition:

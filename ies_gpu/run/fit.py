@@ -127,31 +127,22 @@ def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian
 )  # fmt: skip
 def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
     """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
-    shared: dict[str, Any] = {
-        "bandwidth": options.bandwidth, "alpha": options.alpha, "self_loops": options.self_loops,
-        "disconnected": options.disconnected, "do": do,
-    }  # fmt: skip
-    size, limit, backend = (options.n_components, options.intrinsic_dim), options.memory_limit, active_backend()
+    backend, limit = active_backend(), options.memory_limit
     if given.entry == "X":
         found = laplacian_of_points(
-            do(checked_points, given.value, options, backend),
-            radius=options.radius,
-            n_neighbors=options.n_neighbors,
-            intrinsic_dim=options.intrinsic_dim,
-            dtype=options.storage,
-            room=Room(*size, is_limited=limit is not None),
-            **shared,
-        )
+            do(checked_points, given.value, options, backend), bandwidth=options.bandwidth, radius=options.radius,
+            n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
+            intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
+            room=Room(options.n_components, options.intrinsic_dim, is_limited=limit is not None), do=do,
+        )  # fmt: skip
     else:
         if limit is not None and backend.device == "cpu" and backend.sparse.issparse(given.value):
-            check_room(given.value, given.entry, size, options.stored_bytes, limit)
+            check_room(given.value, options, limit)
         if given.entry == "graph":
-            kernel, notes = do(
-                kernel_of_graph, given.value, options.bandwidth, options.radius, options.storage, backend
-            )
+            kernel, one_way = do(kernel_of_graph, given.value, options, backend)
         else:
-            kernel, notes = do(kernel_of_user, given.value, options.storage, backend), []
-        found = laplacian_of_kernel(kernel, n_components=options.n_components, approximations=notes, **shared)
+            kernel, one_way = do(kernel_of_user, given.value, options, backend), False
+        found = laplacian_of_kernel(kernel, options, one_way, do)
     options.check_sizes(found.shape[0])
     return found
 
