@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -27,10 +27,7 @@ from ..validation import (
 )
 from .graph import check_sides, csr, permuted
 from .order import Rows, inverse_order, matrix_order
-from .transition import SparseKernel, SparseTransition
-
-if TYPE_CHECKING:
-    from .tiles import Kernel, Transition
+from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
@@ -80,7 +77,7 @@ class Laplacian:
     def operator(self) -> Transition:
         """The transition matrix P as an operator, in the order of ``rows``, read or computed when it is first used."""
         found = self.stored() if callable(self.stored) else self.stored
-        return found if hasattr(found, "has_matrix") else SparseTransition(found)
+        return found if isinstance(found, Transition) else SparseTransition(found)
 
     @cached_property
     @at_home
@@ -349,7 +346,7 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
     P, weights, bandwidth = laplacian.stored, laplacian.operator_weights, laplacian.bandwidth
     if bandwidth is not None:
         check_length("laplacian.bandwidth", bandwidth)
-    if hasattr(P, "has_matrix") or callable(P):
+    if isinstance(P, Transition) or callable(P):
         return laplacian
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")

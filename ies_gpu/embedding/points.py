@@ -29,8 +29,7 @@ from .laplacian import (
 from .local import LocalKernel, default_neighbors, local_kernel, local_laplacian
 from .metrics import check_metric
 from .order import Rows, in_order, spatial_order
-from .tiles import Kernel, TiledKernel
-from .transition import SparseKernel
+from .transition import Kernel, SparseKernel, TiledKernel
 
 Make = Callable[[Array], tuple[Kernel, dict[str, Any]]]  # of ordered points
 

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from ies_gpu import cometric, diffusion_map, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, normalise, with_weights
 from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.tiles import TiledKernel
+from ies_gpu.embedding.transition import TiledKernel
 from tests.backends import to_host
 from tests.said import refused
 
@@ -59,7 +59,7 @@ def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, mo
     def product(matrix, V):
         return to_host(matrix @ backend.asarray(V))
 
-    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 70)
+    monkeypatch.setattr("ies_gpu.embedding.transition.TILE", 70)
     X = cloud[spatial_order(cloud)]
     K, wt, P = dense_laplacian(X, 0.5)
     kernel = TiledKernel(backend.asarray(X), bandwidth=0.5, radius=1.5, store=store)
