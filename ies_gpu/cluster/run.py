@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from operator import getitem
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -59,9 +58,7 @@ class ClusterRun(Run):
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return super().__call__(REPLACED.get(function, function), *args, **kwargs)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         super().__exit__(kind, error, trace)
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError

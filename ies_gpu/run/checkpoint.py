@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from .. import __version__
@@ -60,6 +59,7 @@ class Checkpoint:
             for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
                 leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
             sound = self.sound_headers()
+            # that of the first stage of this job that is there
             self.own = next((header for header in sound if header["fingerprint"] == self.fingerprint), None)
             if not resume:
                 self.refuse_what_is_there()
@@ -72,9 +72,7 @@ class Checkpoint:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def note(self, code: str, text: str, advice: str = "") -> None:
@@ -86,10 +84,6 @@ class Checkpoint:
     def results(self) -> dict[str, Any]:
         """Return what is known at the end, for ``diagnostics``."""
         return {"checkpoint": {"folder": str(self.folder), "resumed": self.resumed, "notes": self.notes}}
-
-    def first_state(self) -> dict[str, Any] | None:
-        """Return what was known of the run at the end of the first stage of this job that is there."""
-        return None if self.own is None else self.own["state"]
 
     def has(self, stage: str, after: str) -> bool:
         """Return whether there is a file for a stage of this job, computed from ``after``; it may be damaged."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -69,8 +68,8 @@ class Run:
             if self.options.checkpoint is not None:
                 self.checkpoint = stack.enter_context(self._opened())
             if self.backend.memory_limit is None:  # it decides on storage and the length of blocks: once for the run
-                state = None if self.checkpoint is None else self.checkpoint.first_state()
-                self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
+                before = None if self.checkpoint is None else self.checkpoint.own
+                self.backend.memory_limit = int(before["state"]["memory"]) if before else self.backend.memory_budget()
             self.open = stack.pop_all()
         return self
 
@@ -82,9 +81,7 @@ class Run:
         job["data"] = data_digest(self.given.values)
         return Checkpoint(options.checkpoint, options.resume, job, self.saved)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.log.close()
         self.open.__exit__(kind, error, trace)
 
