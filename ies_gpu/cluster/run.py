@@ -34,7 +34,7 @@ from ..run.run import Run
 from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
-from .source import Source, facts_of_points, kept, partition, taken_rows
+from .source import Source, facts_of_points, keep_points, partition, taken_rows
 from .team import BYTES_PER_POINT, Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
@@ -98,7 +98,7 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))
-        points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
+        points = team.map(keep_points, [points[i] for i in left], [keep[i] for i in left])
     facts = {"graph_components": count, "approximations": []}
     facts |= do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts)

@@ -71,7 +71,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     radius = check_length("radius", radius)
     X = points_in_metric(X, check_metric(metric))
     order = spatial_order(X)
-    return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
+    return permute(ordered_radius_graph(X[order], radius), inverse_order(order))
 
 
 def points_in_metric(X: Array, metric: str) -> Array:
@@ -113,7 +113,7 @@ def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, sto
                     found, place, value = compare(rows, Z[columns], reach)
                     place = columns[place].astype(index_type(n))
                     parts.append((found, place, value.astype(storage, copy=False)))
-                counts, indices, values = joined(parts, xp)
+                counts, indices, values = join_tiles(parts, xp)
                 values *= unit
                 if not diagonal:  # each row holds itself exactly once
                     keep = xp.nonzero(indices != xp.repeat(xp.arange(first, last), counts))[0]
@@ -199,7 +199,7 @@ class Cells:
         return [columns[k : k + TILE_COLUMNS] for k in range(0, total, TILE_COLUMNS)]
 
 
-def joined(parts: list[Any], xp: Any) -> Array:
+def join_tiles(parts: list[Any], xp: Any) -> Array:
     """Return tiles side by side as one block: counts, and indices and values row by row."""
     if len(parts) == 1:
         return parts[0]
@@ -256,7 +256,7 @@ def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
     return matrix
 
 
-def permuted(matrix: Array, order: Array) -> Array:
+def permute(matrix: Array, order: Array) -> Array:
     """Return a symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
     indptr, slots = row_slots(matrix.indptr, order)

@@ -25,7 +25,7 @@ from ..validation import (
     check_sparse_storage,
     check_square_sparse,
 )
-from .graph import check_sides, csr, permuted
+from .graph import check_sides, csr, permute
 from .order import Rows, inverse_order, matrix_order
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
@@ -86,7 +86,7 @@ class Laplacian:
         P = self.operator
         if self.rows.stand_as_given:
             return P.matrix if P.has_matrix else P
-        return permuted(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
+        return permute(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
 
     @cached_property
     @at_home
@@ -143,7 +143,7 @@ def reorder(laplacian: Laplacian) -> Laplacian:
     entries = symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, xp.sqrt(weights))
     order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
     moved, rows = backend.asarray(order), rows._replace(order=rows.order[order], edges=edges)
-    return with_transition(laplacian, permuted(P, moved), weights=weights[moved], rows=rows)
+    return with_transition(laplacian, permute(P, moved), weights=weights[moved], rows=rows)
 
 
 def _gone() -> Transition:

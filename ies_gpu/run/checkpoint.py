@@ -48,10 +48,10 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
-        self.folder, self.resume, self.stages = made(folder), resume, stages
+        self.folder, self.resume, self.stages = make_folder(folder), resume, stages
         self.resumed: list[str] = []
         self.notes: list[str] = []
-        self.lock: int | None = locked(self.folder)
+        self.lock: int | None = lock_folder(self.folder)
         OPEN.add(self)
         self.job = pack({**job, "format": VERSION})[0]
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
@@ -179,7 +179,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=close_in_child)
 
 
-def made(folder: Any) -> Path:
+def make_folder(folder: Any) -> Path:
     """Create the folder if it does not exist."""
     if "://" in os.fspath(folder):
         text = f"{option('checkpoint')} must be a local folder, got {folder}"
@@ -195,7 +195,7 @@ def made(folder: Any) -> Path:
     return path
 
 
-def locked(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Return a lock on the folder that ends with the process: two runs must not share a folder."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
