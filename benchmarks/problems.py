@@ -9,7 +9,7 @@ import numpy as np
 from ies_gpu import datasets
 from ies_gpu.backend import Backend
 from ies_gpu.embedding.graph import ordered_radius_graph
-from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
+from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, normalise
 from ies_gpu.embedding.order import spatial_order
 from ies_gpu.embedding.transition import SparseKernel
 
@@ -44,4 +44,4 @@ def ordered_laplacian(X: np.ndarray, bandwidth: float, backend: Backend) -> tupl
     with backend.active():
         order = spatial_order(X)
         graph = ordered_radius_graph(X[order], 3 * bandwidth, diagonal=True)
-        return laplacian_in_place(SparseKernel(gaussian_of_distances(graph, bandwidth)), bandwidth), order
+        return normalise(SparseKernel(apply_gaussian(graph, bandwidth)), bandwidth), order

@@ -23,7 +23,7 @@ from ies_gpu.choice.rmetric import tangents
 from ies_gpu.choice.search import independent_coordinates
 from ies_gpu.embedding.diffusion import diffusion_map, start_vector
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
-from ies_gpu.embedding.graph import permuted
+from ies_gpu.embedding.graph import permute
 from ies_gpu.embedding.laplacian import Laplacian
 
 from .measure import peak_bytes, seconds
@@ -89,7 +89,7 @@ def selection(n: int = 100_000) -> list[Row]:
     peak, _ = peak_bytes(lambda: select_from(laplacian, Y, values, ours))
     mine, found = seconds(lambda: select_from(laplacian, Y, values, ours), 3)
     shuffle = np.random.default_rng(0).permutation(n)
-    unordered = Laplacian(permuted(laplacian.transition, shuffle), None, bandwidth)
+    unordered = Laplacian(permute(laplacian.transition, shuffle), None, bandwidth)
     theirs, other = seconds(lambda: select_from(unordered, np.ascontiguousarray(Y[shuffle]), values, baseline))
     assert found.subset == other.subset
     return [

@@ -10,15 +10,14 @@ import numpy as np
 
 from .backend import backend_of
 from .backend.array import Array
-from .embedding.points import given_map
+from .embedding.given import given_map
 from .errors import DisconnectedGraphError, first_few
 from .findings import Finding, listen, option, refusal, tell, warning
 from .options import DEFAULTS, Options, answers, documented
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
-from .run.fit import fit, searched, untangled
-from .run.inputs import Inputs, laplacian_of
+from .run.fit import Inputs, fit, laplacian_of, searched, untangled
 from .run.log import Progress
 from .run.run import Run
 from .validation import check_array, check_integer, check_points
@@ -166,7 +165,7 @@ def select_coordinates(
 
         opened: Run = ClusterRun(client, options, given, progress)
     else:
-        opened = Run(options, given.in_metric(options.metric), progress, SAVED)
+        opened = Run(options, given.to_euclidean(options.metric), progress, SAVED)
     with opened as run:
         selection = computed(run, run.given, run.options)
     return with_index(selection, index_of(X))

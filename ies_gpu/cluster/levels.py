@@ -7,6 +7,7 @@ builds what is below it and solves there with the code of one machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,6 @@ from ..embedding.eigensolvers.eigenpairs import (
     leading_eigenpairs,
     refuse_pairs,
 )
-from ..embedding.eigensolvers.factorised import ends_here
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
@@ -68,7 +68,7 @@ class TopLevel(Level):
         entries = sum(team.gather(team.map(lambda _, own: len(own.rows[2]), merged)))
         refuse_coarse(team, int(counts.sum()), entries, count)
         blocks = team.map(coarse_of, self.cells, merged)
-        self.whole = team.submit(hierarchy, sizes, count, multilevel.LEAF, *blocks, block=0, alone=True)
+        self.whole = team.submit(hierarchy, sizes, count, *blocks, block=0, alone=True)
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
         self.wanted = [team.submit(as_it_is, cells, block=0) for cells in team.map(member, merged, "wanted")]
         # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
@@ -347,26 +347,23 @@ def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]
     return cells.starts, cells.held, cells.norms, rows
 
 
-def hierarchy(backend: Backend, sizes: list[int], count: int, cuts: int, *blocks: tuple[Any, ...]) -> Level:
-    """Return a coarse level with those below it, from its rows by block; its cells have at most ``2**cuts`` points."""
+def hierarchy(backend: Backend, sizes: list[int], count: int, *blocks: tuple[Any, ...]) -> Level:
+    """Return the first coarse level with those below it, from its rows by block."""
     points, held, norms, rows = zip(*blocks, strict=True)
     indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
     indices = np.concatenate([indices for _, indices, _ in rows])
     data = np.concatenate([data for _, _, data in rows])
     matrix = tuple(backend.asarray(part) for part in (indptr.astype(np.int64), indices, data))
-    level = top = Level(backend, matrix, backend.asarray(np.concatenate(norms)))
+    level = Level(backend, matrix, backend.asarray(np.concatenate(norms)))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    fine = np.unique(np.concatenate([first + own for first, own in zip(offsets, points, strict=False)]))
-    lonely = np.concatenate([first + own for first, own in zip(offsets, held, strict=False)])
-    while True:
-        cuts += multilevel.RATIO
-        own = [first + cells_of(n, True, cuts) for first, n in zip(offsets, sizes, strict=False)]
-        cells = np.unique(np.concatenate(own))
-        if ends_here(level) or not max(multilevel.SMALLEST, 4 * count) < len(cells) < len(fine):
-            return top
-        coarser = np.unique(np.concatenate([cells, lonely, lonely + 1]))
-        level = level.coarsen(np.searchsorted(fine, coarser))
-        fine = coarser
+
+    def over_all(parts: Iterable[np.ndarray]) -> np.ndarray:
+        return np.unique(np.concatenate([first + own for first, own in zip(offsets, parts, strict=False)]))
+
+    multilevel.coarsened(
+        level, over_all(points), over_all(held), count, lambda cuts: over_all(cells_of(n, True, cuts) for n in sizes)
+    )
+    return level
 
 
 def smoothed_product(backend: Backend, merged: Matrix, Z: Any, R: Any, chosen: Any, scale: Any) -> Any:

@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend
 from ..backend.steps import step
-from ..embedding.graph import in_units_of, ordered_radius_graph
-from ..embedding.laplacian import gaussian_of_distances
+from ..embedding.graph import ordered_radius_graph, rescale_to_radius
+from ..embedding.laplacian import apply_gaussian
 from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
@@ -87,7 +87,7 @@ def kernel_rows(
     # both in the order of space, one behind the other: only few cells of the graph reach from one into the other
     X = xp.concatenate([points.X, *(other for _, other in others)])
     if storage == "float32":
-        X, radius, unit = in_units_of(radius, X)
+        X, radius, unit = rescale_to_radius(radius, X)
         bandwidth = bandwidth / unit
     graph = ordered_radius_graph(X, radius, diagonal=True, storage=storage)
     last = int(graph.indptr[n])  # behind the rows of this block
@@ -99,7 +99,7 @@ def kernel_rows(
     indices[outside] = place[indices[outside]]
     matrix = backend.csr(graph.data[:last], indices, graph.indptr[: n + 1], (n, int(used.sum())))
     matrix.has_sorted_indices = True
-    gaussian_of_distances(matrix, bandwidth)
+    apply_gaussian(matrix, bandwidth)
     if not loops:
         SparseKernel(matrix).drop_diagonal()
     wants, first = {}, n
@@ -176,4 +176,4 @@ def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
     """Return ``P = Wt^-1 W^-1 K W^-1``, with entries of its own."""
     K = kernel.matrix
     copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
-    return replace(kernel, matrix=SparseKernel(copy).scaled(1 / (wt * w[: kernel.n]), 1 / w))
+    return replace(kernel, matrix=SparseKernel(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from operator import getitem
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,13 @@ from ..options import Options, check_on_cluster
 from ..parameters.judgement import LOOKED, Judgement, Sample, judge, judged, leading, unchecked
 from ..results.assembly import assemble, choice_of, diagnostics_of
 from ..results.selection import Selection
-from ..run.fit import Fit
-from ..run.inputs import Inputs, laplacian_of
+from ..run.fit import Fit, Inputs, laplacian_of
 from ..run.log import Log, Progress
 from ..run.run import Run
 from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
-from .source import Source, facts_of_points, kept, partition, taken_rows
+from .source import Source, facts_of_points, keep_points, partition, taken_rows
 from .team import BYTES_PER_POINT, Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
@@ -60,9 +58,7 @@ class ClusterRun(Run):
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return super().__call__(REPLACED.get(function, function), *args, **kwargs)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         super().__exit__(kind, error, trace)
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
@@ -102,7 +98,7 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))
-        points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
+        points = team.map(keep_points, [points[i] for i in left], [keep[i] for i in left])
     facts = {"graph_components": count, "approximations": []}
     facts |= do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts)

@@ -140,7 +140,7 @@ def partition(team: Team, source: Source, options: Options) -> list[Any]:
     points = []
     for i, b in enumerate(filled):
         own = (team.submit(item, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b])
-        points.append(team.submit(collected, *own, block=i))
+        points.append(team.submit(collect, *own, block=i))
     team.wait(points)
     source.chunks.clear()
     return points
@@ -154,7 +154,7 @@ def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
     refuse_points((n, sample.shape[1]), bool((sample != sample[0]).any()), np.abs(sample).max() > 1 / LARGEST)
     backend = get_backend("cpu")
     if len(sample) == n:
-        sampled_degree(sample, options.radius, options.bandwidth, options.disconnected, backend)
+        sampled_degree(sample, options.radius, options.bandwidth, options.disconnected)
     else:
         weights = weights_near(sample, sample[:: max(1, len(sample) // SURE)], options.bandwidth, backend)
         refuse_alike(float(weights.mean()) / len(sample), n, options.bandwidth)
@@ -219,7 +219,7 @@ def split(
     return [(first + rows, X[rows]) for rows in members]
 
 
-def collected(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:
+def collect(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:
     """Return the points of a block, in spatial order."""
     rows, X = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     return in_space(backend, rows, backend.asarray(X))
@@ -230,7 +230,7 @@ def in_space(backend: Backend, rows: np.ndarray, X: Any) -> Points:
     return Points(rows[backend.to_host(order)], X[order])
 
 
-def kept(backend: Backend, points: Points, keep: np.ndarray) -> Points:
+def keep_points(backend: Backend, points: Points, keep: np.ndarray) -> Points:
     """Return some of the points, in spatial order."""
     return in_space(backend, points.rows[keep], points.X[backend.asarray(np.flatnonzero(keep))])
 

@@ -7,9 +7,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..backend import Backend, backend_of
 from ..backend.array import Array, extent
+from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import Finding, option, refusal, tell, warning
-from .graph import TILE_COLUMNS, in_units_of
+from .graph import TILE_COLUMNS, rescale_to_radius
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
@@ -19,9 +20,10 @@ CROWDED = 0.8  # a radius that joins more than this share of all pairs is no adv
 SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option('radius')} if you set one"
 
 
-def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str, backend: Backend) -> float:
+@step("neighbours")
+def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str) -> float:
     """Return the mean degree of sampled rows; refuse a kernel that isolates most points or hardly tells them apart."""
-    rows = sampled_rows(len(X))
+    backend, rows = backend_of(X), sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
@@ -63,7 +65,7 @@ def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> n
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
     """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
-    _, reach, unit = in_units_of(radius, X[:1])
+    _, reach, unit = rescale_to_radius(radius, X[:1])
     most = 4 * SURE if backend.is_remote else SURE  # there, to wait more often would take longer than to count
     step = max(1, min(most, int(backend.block_bytes() / (24 * len(X)))))
     counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free

@@ -22,7 +22,7 @@ from .eigensolvers.multilevel import MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import GROWTH
 from .order import is_mapped
-from .tiles import TILE
+from .transition import TILE
 
 SAMPLED = 64 << 20
 TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it

@@ -18,7 +18,7 @@ from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
-from .laplacian import Laplacian, check_laplacian, with_weights
+from .laplacian import Laplacian, check_laplacian, reorder, with_weights
 from .order import Rows
 from .scale_and_sign import signs
 
@@ -169,7 +169,7 @@ def leading_pairs(
     backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
         sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))
-    laplacian = laplacian.arranged if sorted_rows else laplacian
+    laplacian = reorder(laplacian) if sorted_rows else laplacian
     rows = laplacian.rows
     fits = laplacian.facts.get("storage", {}).get("multilevel_fits", True)
     with backend.active():

@@ -10,8 +10,9 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array, entry_rows, row_slots, starts_of
 from ..backend.base import index_type
+from ..backend.compare import audit_graph
 from ..backend.machine import cached_property
-from ..backend.steps import Report
+from ..backend.steps import report, step
 from ..findings import option, refusal
 from ..options import answers
 from ..validation import (
@@ -23,7 +24,7 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .metrics import check_metric, points_in_metric
+from .metrics import check_metric, to_euclidean
 from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -70,12 +71,21 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     radius = check_length("radius", radius)
     X = points_in_metric(X, check_metric(metric))
     order = spatial_order(X)
-    return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
+    return permute(ordered_radius_graph(X[order], radius), inverse_order(order))
 
 
-def ordered_radius_graph(
-    X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64", progress: Report | None = None
-) -> Array:
+def points_in_metric(X: Array, metric: str) -> Array:
+    """Return points whose Euclidean distances are those of the metric, checked not to be copies in it."""
+    X = check_points(X)
+    Z = to_euclidean(X, metric)
+    if Z is not X and float((abs(Z - Z[:1])).max()) <= 1e-14:  # chords that are nothing but rounding
+        text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
+        raise refusal("X.copies", f"{text}rows have the same direction")
+    return Z
+
+
+@step("graph", kernel="tile_graph", audit=lambda graph, X, radius, **_: audit_graph(X, graph, radius, backend_of(X)))
+def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64") -> Array:
     """Return the radius graph of points in spatial order, ``diagonal`` with the zero distance of each to itself.
 
     Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
@@ -85,7 +95,7 @@ def ordered_radius_graph(
     xp = backend.xp
     compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
     n = len(X)
-    Z, reach, unit = in_units_of(radius, X)
+    Z, reach, unit = rescale_to_radius(radius, X)
     cells = Cells(Z, reach)
     with backend.active():
         if backend.is_remote:  # which may have a kernel for these points that needs no blocks
@@ -103,18 +113,17 @@ def ordered_radius_graph(
                     found, place, value = compare(rows, Z[columns], reach)
                     place = columns[place].astype(index_type(n))
                     parts.append((found, place, value.astype(storage, copy=False)))
-                counts, indices, values = joined(parts, xp)
+                counts, indices, values = join_tiles(parts, xp)
                 values *= unit
                 if not diagonal:  # each row holds itself exactly once
                     keep = xp.nonzero(indices != xp.repeat(xp.arange(first, last), counts))[0]
                     counts, indices, values = counts - 1, indices[keep], values[keep]
                 graph.append(counts, indices, values)
-                if progress is not None:
-                    progress(last, n)
+                report(last, n)
         return graph.finish(backend)
 
 
-def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
+def rescale_to_radius(radius: float, X: Array) -> tuple[Array, float, float]:
     """Return points and radius divided by a power of two near the radius, and that power.
 
     Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
@@ -190,7 +199,7 @@ class Cells:
         return [columns[k : k + TILE_COLUMNS] for k in range(0, total, TILE_COLUMNS)]
 
 
-def joined(parts: list[Any], xp: Any) -> Array:
+def join_tiles(parts: list[Any], xp: Any) -> Array:
     """Return tiles side by side as one block: counts, and indices and values row by row."""
     if len(parts) == 1:
         return parts[0]
@@ -247,7 +256,7 @@ def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
     return matrix
 
 
-def permuted(matrix: Array, order: Array) -> Array:
+def permute(matrix: Array, order: Array) -> Array:
     """Return a symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
     indptr, slots = row_slots(matrix.indptr, order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows
+from ..backend.compare import audit_products
 from ..backend.machine import cached_property
+from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
 from ..options import answers
@@ -22,10 +25,9 @@ from ..validation import (
     check_sparse_storage,
     check_square_sparse,
 )
-from .graph import check_sides, csr, permuted
+from .graph import check_sides, csr, permute
 from .order import Rows, inverse_order, matrix_order
-from .tiles import Kernel, Transition
-from .transition import SparseKernel, SparseTransition
+from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
@@ -84,7 +86,7 @@ class Laplacian:
         P = self.operator
         if self.rows.stand_as_given:
             return P.matrix if P.has_matrix else P
-        return permuted(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
+        return permute(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
 
     @cached_property
     @at_home
@@ -105,19 +107,6 @@ class Laplacian:
         check_sparse_storage("transition", P)
         backend = backend_of(P.data)
         return (backend.sparse.identity(self.shape[0], format="csr") - backend.uniform(P)).tocsr()
-
-    @cached_property
-    def arranged(self) -> Laplacian:
-        """The same with its rows in an order found from the matrix; kept, so that every later step has it."""
-        backend, P = backend_of(self.operator_weights), self.operator.matrix
-        kernels, xp = backend.kernels, backend.xp
-        with backend.active():
-            roots = xp.sqrt(self.operator_weights)
-            entries = kernels.symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, roots)
-            order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
-            moved = backend.asarray(order)
-            rows = self.rows._replace(order=self.rows.order[backend.to_host(order)], edges=edges)
-            return with_transition(self, permuted(P, moved), weights=self.operator_weights[moved], rows=rows)
 
     @property
     def without_matrix(self) -> Laplacian:
@@ -143,6 +132,18 @@ def with_transition(laplacian: Laplacian, transition: Any, **changes: Any) -> La
     """Return the same with another matrix in the order of its rows, and whatever else changes."""
     known = {"weights": laplacian.operator_weights, "bandwidth": laplacian.bandwidth}
     return Laplacian(transition, **known | {"rows": laplacian.rows, "facts": laplacian.facts} | changes)
+
+
+@step("order")
+def reorder(laplacian: Laplacian) -> Laplacian:
+    """Return a Laplacian with its rows in an order found from the matrix, in which rows that belong together stand."""
+    weights, P = laplacian.operator_weights, laplacian.operator.matrix
+    backend, rows = backend_of(weights), laplacian.rows
+    xp, symmetric_entries = backend.xp, backend.kernels.symmetric_entries
+    entries = symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, xp.sqrt(weights))
+    order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
+    moved, rows = backend.asarray(order), rows._replace(order=rows.order[order], edges=edges)
+    return with_transition(laplacian, permute(P, moved), weights=weights[moved], rows=rows)
 
 
 def _gone() -> Transition:
@@ -178,10 +179,11 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """
     bandwidth = check_length("bandwidth", bandwidth)
     matrix, _ = check_sides(graph)
-    return with_diagonal(gaussian_of_distances(backend_of(matrix.data).copied(matrix), bandwidth))
+    return with_diagonal(apply_gaussian(backend_of(matrix.data).copied(matrix), bandwidth))
 
 
-def gaussian_of_distances(graph: Array, bandwidth: float) -> Array:
+@step("kernel")
+def apply_gaussian(graph: Array, bandwidth: float) -> Array:
     """Return the Gaussian kernel on the storage of a graph, without touching its pattern."""
     backend = backend_of(graph.data)
     for block in backend.blocks(graph.nnz, 24, "kernel"):
@@ -244,7 +246,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     alpha = check_alpha(alpha)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
-    return laplacian_in_place(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
+    return normalise(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
 
 
 def check_alpha(alpha: Any) -> float:
@@ -252,7 +254,8 @@ def check_alpha(alpha: Any) -> float:
     return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
 
 
-def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
+@step("laplacian")
+def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """Return the Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > SMALLEST).all()):
@@ -265,7 +268,31 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
         raise refusal("kernel.empty_rows", text, f"drop them, or raise {option('bandwidth')}")
     w = w**alpha
     wt = (kernel @ (1 / w)) / w
-    return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
+    return Laplacian(kernel.scale_rows_and_columns(1 / (wt * w), 1 / w), wt, bandwidth)
+
+
+def facts_of(
+    parts: int | None, degree: float, approximations: Sequence[str] = (), storage: Any = None
+) -> dict[str, Any]:
+    """Return what is known of a graph, for ``diagnostics``."""
+    known = {"graph_components": parts, "mean_degree": degree}
+    return known | {"approximations": list(approximations), "storage": storage or {}}
+
+
+def product_difference(kernel: Kernel, *_: Any) -> float | None:
+    """Return how far products with sampled rows are from plain code; None where there are no single entries."""
+    return audit_products(kernel.matrix, kernel.backend) if isinstance(kernel, SparseKernel) else None
+
+
+@step("products", kernel="spmm", audit=product_difference, again=False)
+def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
+    """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
+
+    The Laplacian takes the place of the kernel, so that afterwards there is nothing to compare with.
+    """
+    if not self_loops:
+        kernel.drop_diagonal()
+    return kernel
 
 
 @at_home

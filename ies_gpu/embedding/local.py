@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..backend import backend_of
 from ..backend.array import Array, entry_rows
+from ..backend.steps import step
 from ..findings import option, refusal
 from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_diagonal
@@ -61,6 +62,7 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
     return LocalKernel(graph, rho, eps)
 
 
+@step("laplacian")
 def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     """Return the Laplacian of a local kernel in d dimensions, on the kernel's own storage.
 

@@ -10,29 +10,18 @@ from ..constraints import Metric
 from ..errors import first_few
 from ..findings import option, refusal
 from ..options import METRICS
-from ..validation import check_points
 
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
 PRECOMPUTED, AFFINITY = GIVEN = ("precomputed", "precomputed_affinity")  # of the estimators: X is a matrix of pairs
 
 
 def check_metric(metric: Any, *more: str) -> str:
-    """One of our metrics, or of some more words."""
+    """Return one of our metrics, or of some more words."""
     return Metric(*METRICS, *more).check("metric", metric)
 
 
-def points_in_metric(X: Array, metric: str) -> Array:
-    """Training points whose Euclidean distances are those of the metric, checked not to be copies in it."""
-    X = check_points(X)
-    Z = in_metric(X, metric)
-    if Z is not X and float((abs(Z - Z[:1])).max()) <= 1e-14:  # chords that are nothing but rounding
-        text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
-        raise refusal("X.copies", f"{text}rows have the same direction")
-    return Z
-
-
-def in_metric(X: Array, metric: str) -> Array:
-    """Checked points whose Euclidean distances are those of the metric; others stay as they are.
+def to_euclidean(X: Array, metric: str) -> Array:
+    """Return checked points whose Euclidean distances are those of the metric; others stay as they are.
 
     The chord between rows u and v of unit length is ``sqrt(2 - 2 cos(u, v))``; "correlation" centres each row first.
     """

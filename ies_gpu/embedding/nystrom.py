@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import Backend, at_home, backend_of, to_device, to_host
+from ..backend import Backend, backend_of, to_device
 from ..backend.array import Array, column_ends, column_means, starts_of
-from ..backend.steps import Report
+from ..backend.steps import report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
-from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
-from .graph import Cells, in_units_of
-from .laplacian import check_alpha
-from .metrics import AFFINITY, GIVEN, check_metric, in_metric
+from ..validation import check_length, check_real_array
+from .graph import Cells, rescale_to_radius
+from .metrics import AFFINITY, GIVEN, to_euclidean
 from .order import spatial_order
 
 ISOLATED = ("nan", "nearest")
@@ -41,58 +40,9 @@ class KernelRule(NamedTuple):
     n_neighbors: int | None = None
 
 
-@at_home
-def nystrom_extension(
-    X_new: Array,
-    X: Array,
-    coordinates: Array,
-    eigenvalues: Array,
-    *,
-    bandwidth: float,
-    radius: float | None = None,
-    degrees: Array = None,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
-    isolated: str = "nan",
-    progress: Report | None = None,
-) -> Array:
-    """Extend eigenvectors from the training points to new points.
-
-    With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
-    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
-    ``alpha`` it is ``w^alpha``), and
-    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
-    eigenvector equation, so it returns the training coordinates.
-    """
-    check_choice("isolated", isolated, ISOLATED)
-    metric, alpha, X = check_metric(metric), check_alpha(alpha), check_points(X)
-    home = backend_of(X)
-    rule = KernelRule(*check_scales(bandwidth, radius), check_flag("self_loops", self_loops), metric, alpha)
-    Y = home.asarray(check_real_array("coordinates", coordinates, 2))
-    if len(Y) != len(X):
-        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but X has {len(X)}")
-    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
-    if len(values) != Y.shape[1]:
-        text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"
-        raise refusal("eigenvalues.number", text)
-    if len(values) and not (values.min() >= -1e-6 and values.max() <= 2 + 1e-6):
-        text = f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}"
-        advice = f"those of the Laplace-Beltrami operator are larger by 4 / {option('bandwidth')}^2"
-        raise refusal("eigenvalues.range", text, advice)
-    new = moved_points(X_new, X)
-    with home.active():
-        if degrees is None:
-            degrees = kernel_degrees(X, rule)
-        degrees = home.asarray(check_real_array("degrees", degrees, 1))
-        if len(degrees) != len(X) or not bool((degrees > 0).all()):
-            raise refusal("degrees.range", f"degrees must be {len(X)} positive numbers, one per row of X")
-        return extended(new, X, Y, values, degrees, rule, isolated, progress)
-
-
 def kernel_degrees(X: Array, rule: KernelRule) -> Array:
     """Return the sums ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` of the kernel over the points within the radius."""
-    X = in_metric(X, rule.metric)
+    X = to_euclidean(X, rule.metric)
     backend = backend_of(X)
     with backend.active():
         return kernel_sums(X, X, backend.xp.ones((X.shape[0], 1)), rule)[:, 0]
@@ -113,18 +63,18 @@ def moved_points(X_new: Array, X: Array) -> Array:
     return to_device(new, home)
 
 
-def extended(
-    new: Array,
-    X: Array,
-    Y: Array,
-    eigenvalues: np.ndarray,
-    degrees: Array,
-    rule: KernelRule,
-    isolated: str,
-    progress: Report | None = None,
+def extend(
+    new: Array, X: Array, Y: Array, eigenvalues: np.ndarray, degrees: Array, rule: KernelRule, isolated: str = "nan"
 ) -> Array:
-    """Return the extension of checked arrays, all on one device."""
-    new, X = in_metric(new, rule.metric), in_metric(X, rule.metric)
+    """Extend eigenvectors Y from the training points X, with the kernel's row sums ``degrees``, to new points.
+
+    With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
+    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
+    ``alpha`` it is ``w^alpha``), and
+    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
+    eigenvector equation, so it returns the training coordinates. All arrays are checked, and on one device.
+    """
+    new, X = to_euclidean(new, rule.metric), to_euclidean(X, rule.metric)
     backend = backend_of(X)
     xp = backend.xp
     mu = 1.0 - eigenvalues
@@ -138,7 +88,7 @@ def extended(
         return xp.empty((0, Y.shape[1]))
     share = 1.0 / degrees[:, None] ** rule.alpha
     V = xp.concatenate([share, share * Y], axis=1)
-    sums = kernel_sums(new, X, V, rule, progress)
+    sums = kernel_sums(new, X, V, rule)
     alone = sums[:, 0] <= 0
     lonely = backend.to_host(xp.nonzero(alone)[0])
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
@@ -155,16 +105,16 @@ def extended(
     return phi
 
 
-def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
+def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
     """Return ``sum_j k(x, x_j) V_j`` for each new point, in one blocked pass over the pairs within the radius."""
     backend = backend_of(V)
     xp = backend.xp
     if rule.metric in GIVEN:
-        return given_sums(new, V, rule, progress)
+        return given_sums(new, V, rule)
     assert rule.bandwidth is not None
     order = spatial_order(X)
     radius, own, theirs = reaches(new, X[order], rule)
-    Z, reach, unit = in_units_of(radius, X[order])
+    Z, reach, unit = rescale_to_radius(radius, X[order])
     V = V[order]
     cells = Cells(Z, reach)
     sums = xp.zeros((len(new), V.shape[1]))
@@ -187,8 +137,7 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
                     weights *= distance * unit <= both * (1 + 1e-9)
                 total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
-            if progress is not None:
-                progress(part.stop, len(rows))
+            report(part.stop, len(rows))
     return sums
 
 
@@ -209,7 +158,7 @@ def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
     return float(max(own.max(), theirs.max())), backend.asarray(own), backend.asarray(theirs)
 
 
-def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
+def given_sums(new: Array, V: Array, rule: KernelRule) -> Array:
     """Return the sums from rows of distances or of the kernel, dense or sparse, with a column per training point."""
     backend = backend_of(V)
     xp = backend.xp
@@ -228,8 +177,7 @@ def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None =
                 rows = xp.arange(len(itself))
                 weights[rows, itself] *= new[part][rows, itself] > 0
             sums[part] = weights @ V
-            if progress is not None:
-                progress(part.stop, len(new))
+            report(part.stop, len(new))
     return sums
 
 

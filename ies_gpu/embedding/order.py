@@ -67,10 +67,7 @@ class Rows(NamedTuple):
 
 def n_levels(n: int, leaf: int) -> int:
     """Return how many cuts leave at most ``leaf`` points in a cell."""
-    levels = 0
-    while -(-n >> levels) > leaf:  # the largest cell holds ceil(n / 2**levels) points
-        levels += 1
-    return levels
+    return (-(-n // leaf) - 1).bit_length()  # the largest cell holds ceil(n / 2**levels) points
 
 
 def cell_starts(n: int, levels: int) -> np.ndarray:

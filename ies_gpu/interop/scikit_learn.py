@@ -10,13 +10,12 @@ from scipy.spatial.distance import pdist
 
 from ..backend import at_home, to_host
 from ..backend.array import Array, extent
-from ..embedding.metrics import points_in_metric
+from ..embedding.graph import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning
 from ..options import Options, is_auto, is_found
 from ..results.assembly import orient_and_scale
-from ..run.fit import mapped
-from ..run.inputs import Inputs, laplacian_of
+from ..run.fit import Inputs, laplacian_of, mapped
 from ..run.run import Run
 from ..select import select_coordinates
 from ..validation import check_integer, check_length
@@ -78,7 +77,7 @@ class DiffusionMap(SpectralTransformer):
         if is_found(asked["bandwidth"]) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
-        given = Inputs.of(**entry).in_metric(options.metric)
+        given = Inputs.of(**entry).to_euclidean(options.metric)
         with Run(options, given, self.progress) as run:
             laplacian = run(laplacian_of, given, options)
             found = mapped(laplacian, options, run)

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
-from ..embedding.graph import check_sides
+from ..embedding.graph import check_sides, points_in_metric
 from ..embedding.laplacian import with_diagonal
-from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric, points_in_metric
+from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric
 from ..embedding.nystrom import ISOLATED, KernelRule
 from ..errors import IESWarning, first_few
 from ..findings import finding_of, listen, option, refusal, tell, warning

@@ -16,8 +16,7 @@ from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
 from ..findings import Finding, Judged, finding_of, grave, light, note, option, refusal, warning
 from ..options import LOCAL, Options, is_auto, is_found, is_local
-from ..run.fit import Fit
-from ..run.inputs import Inputs, checked_points
+from ..run.fit import Fit, Inputs, checked_points
 from ..run.log import HeldLog, Log
 from ..run.run import Run
 from .bandwidth import Distances, degree_bandwidth, sampled_distances

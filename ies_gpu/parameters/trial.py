@@ -19,8 +19,7 @@ from ..embedding.nystrom import KernelRule, kernel_sums
 from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
 from ..findings import Finding
-from ..run.fit import Fit, fit, searched
-from ..run.inputs import Inputs, laplacian_of
+from ..run.fit import Fit, Inputs, fit, laplacian_of, searched
 from ..run.log import HeldLog, Log
 from ..run.run import Run
 from .bandwidth import REACH

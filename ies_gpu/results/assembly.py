@@ -24,8 +24,7 @@ from ..options import Options
 from ..parameters.dimension import dimension_of_sample
 from ..parameters.judgement import Judgement, doubts_of, is_thin
 from ..run.fingerprint import points_digest, versions
-from ..run.fit import Fit
-from ..run.inputs import Inputs
+from ..run.fit import Fit, Inputs
 from ..run.run import Run
 from ..validation import check_points
 from .same_points import as_words

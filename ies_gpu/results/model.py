@@ -15,7 +15,7 @@ from ..backend.array import Array
 from ..backend.machine import cached_property
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import GIVEN, PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, KernelRule, extended, kernel_degrees, moved_points
+from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
 from ..errors import brief
 from ..findings import option, refusal
 from ..options import LOCAL
@@ -164,12 +164,12 @@ class Model:
         X_new = self._check_new(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
-        with backend.active(), Log(progress).stage("transform") as report:
+        with backend.active(), Log(progress).stage("transform"):
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(to_host(self.eigenvalues))[chosen]
             new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
             rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
-            found = extended(new, X, Y[:, chosen], values, w, rule, isolated, report)
+            found = extend(new, X, Y[:, chosen], values, w, rule, isolated=isolated)
             return to_device(found if weights is None else found @ backend.asarray(weights), home)
 
     @at_home

@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from .. import __version__
@@ -49,10 +48,10 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
-        self.folder, self.resume, self.stages = made(folder), resume, stages
+        self.folder, self.resume, self.stages = make_folder(folder), resume, stages
         self.resumed: list[str] = []
         self.notes: list[str] = []
-        self.lock: int | None = locked(self.folder)
+        self.lock: int | None = lock_folder(self.folder)
         OPEN.add(self)
         self.job = pack({**job, "format": VERSION})[0]
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
@@ -60,6 +59,7 @@ class Checkpoint:
             for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
                 leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
             sound = self.sound_headers()
+            # that of the first stage of this job that is there
             self.own = next((header for header in sound if header["fingerprint"] == self.fingerprint), None)
             if not resume:
                 self.refuse_what_is_there()
@@ -72,9 +72,7 @@ class Checkpoint:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def note(self, code: str, text: str, advice: str = "") -> None:
@@ -86,10 +84,6 @@ class Checkpoint:
     def results(self) -> dict[str, Any]:
         """Return what is known at the end, for ``diagnostics``."""
         return {"checkpoint": {"folder": str(self.folder), "resumed": self.resumed, "notes": self.notes}}
-
-    def first_state(self) -> dict[str, Any] | None:
-        """Return what was known of the run at the end of the first stage of this job that is there."""
-        return None if self.own is None else self.own["state"]
 
     def has(self, stage: str, after: str) -> bool:
         """Return whether there is a file for a stage of this job, computed from ``after``; it may be damaged."""
@@ -185,7 +179,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=close_in_child)
 
 
-def made(folder: Any) -> Path:
+def make_folder(folder: Any) -> Path:
     """Create the folder if it does not exist."""
     if "://" in os.fspath(folder):
         text = f"{option('checkpoint')} must be a local folder, got {folder}"
@@ -201,7 +195,7 @@ def made(folder: Any) -> Path:
     return path
 
 
-def locked(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Return a lock on the folder that ends with the process: two runs must not share a folder."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,21 +1,150 @@
-"""The steps at given parameters, which a run and every trial of the automatic search share."""
+"""What a run starts from, and the steps at given parameters, which every trial of the automatic search takes, too."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import to_host
+from ..backend import Backend, active_backend, backend_of, to_device, to_host
 from ..backend.array import Array
-from ..backend.steps import Do
+from ..backend.steps import Do, call, step
 from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
+from ..embedding.cost import Room
 from ..embedding.diffusion import Embedding, diffusion_map
+from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
+from ..embedding.graph import csr, points_in_metric
 from ..embedding.laplacian import Laplacian
-from ..options import Options
+from ..embedding.metrics import SPHERICAL
+from ..embedding.order import Rows
+from ..embedding.points import laplacian_of_points
+from ..embedding.transition import SparseTransition
+from ..findings import option, refusal
+from ..options import ENTRIES, Options
+from ..validation import check_array, check_integer, check_points
+
+
+class Inputs(NamedTuple):
+    """The inputs by name, exactly one of which is the entry; and the user's points, where a metric changed them."""
+
+    values: dict[str, Any]
+    before: Any = None
+
+    @classmethod
+    def of(cls, **values: Any) -> Inputs:
+        """Check that exactly one entry was given, and eigenvectors only with a Laplacian."""
+        entries = [name for name in ENTRIES if values.get(name) is not None]
+        if len(entries) != 1:
+            text = f"pass exactly one of X, graph, kernel, laplacian, got {', '.join(entries) or 'none'}"
+            raise refusal("entry.number", text)
+        late = [name for name in ("coordinates", "eigenvalues") if values.get(name) is not None]
+        if entries[0] != "laplacian" and late:
+            text = f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}"
+            raise refusal("coordinates.entry", text)
+        if entries[0] == "laplacian" and len(late) < 2:
+            text = "laplacian needs coordinates and eigenvalues too, as diffusion_map returns them"
+            raise refusal("laplacian.alone", text)
+        return cls({name: value for name, value in values.items() if value is not None})
+
+    def to_euclidean(self, metric: str) -> Inputs:
+        """Return inputs whose points have the distances of the metric as Euclidean ones, where such points exist."""
+        if metric not in SPHERICAL:
+            return self
+        return Inputs(self.values | {"X": points_in_metric(self.value, metric)}, before=self.value)
+
+    @property
+    def entry(self) -> str:
+        """The name of what the run starts from."""
+        return next(name for name in ENTRIES if name in self.values)
+
+    @property
+    def value(self) -> Any:
+        """What the run starts from."""
+        return self.values[self.entry]
+
+    @property
+    def home(self) -> Backend:
+        """Where the input lives, and the results go."""
+        return backend_of(self.values.get("coordinates", self.value))
+
+    def n_components(self, otherwise: int) -> int:
+        """Return the number of eigenvectors that were given, or else the number requested."""
+        if "coordinates" not in self.values:
+            return otherwise
+        coordinates = self.values["coordinates"]
+        shape = getattr(coordinates, "shape", None) or check_array("coordinates", coordinates).shape
+        if len(shape) != 2:
+            return otherwise
+        if check_integer("n_components", otherwise, low=1) not in (shape[1], Options.n_components):
+            text = f"{option('n_components', otherwise)} differs from the {shape[1]} columns of coordinates"
+            raise refusal("n_components.coordinates", text, "leave it out, or pass as many columns and eigenvalues")
+        return int(shape[1])
+
+
+@step("checks")
+def checked_points(X: Any, options: Options, backend: Backend) -> Array:
+    """Return checked points on a device."""
+    X = to_device(check_points(X), backend)
+    options.check_shape(*X.shape)
+    return X
+
+
+def packed_laplacian(found: Laplacian) -> dict[str, Any]:
+    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
+    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
+    return own | found.rows._asdict()
+
+
+def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
+    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
+    if not found.operator.has_matrix:
+        return None
+    P = found.operator.matrix
+    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
+
+
+def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
+    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
+    backend = active_backend()
+
+    def stored() -> Any:
+        found = load()
+        if isinstance(found, Laplacian):
+            return found.operator
+        return SparseTransition(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
+
+    rows = Rows(*(content[name] for name in Rows._fields))
+    weights = backend.asarray(content["weights"])
+    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
+
+
+@step(
+    "graph", composite=True, pack=packed_laplacian, unpack=unpacked_laplacian, heavy=packed_matrix,
+    heavy_name="laplacian",
+)  # fmt: skip
+def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
+    """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
+    backend, limit = active_backend(), options.memory_limit
+    if given.entry == "X":
+        found = laplacian_of_points(
+            do(checked_points, given.value, options, backend), bandwidth=options.bandwidth, radius=options.radius,
+            n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
+            intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
+            room=Room(options.n_components, options.intrinsic_dim, is_limited=limit is not None), do=do,
+        )  # fmt: skip
+    else:
+        if limit is not None and backend.device == "cpu" and backend.sparse.issparse(given.value):
+            check_room(given.value, options, limit)
+        if given.entry == "graph":
+            kernel, one_way = do(kernel_of_graph, given.value, options, backend)
+        else:
+            kernel, one_way = do(kernel_of_user, given.value, options, backend), False
+        found = laplacian_of_kernel(kernel, options, one_way, do)
+    options.check_sizes(found.shape[0])
+    return found
 
 
 class Fit(NamedTuple):

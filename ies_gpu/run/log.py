@@ -13,7 +13,7 @@ from functools import cache
 from typing import IO, Any
 
 from ..backend.machine import peak_memory
-from ..backend.steps import Report
+from ..backend.steps import reporting
 from ..findings import Finding, refusal, teller, without_repeats
 
 UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
@@ -85,21 +85,22 @@ class Log:
         self.tell = teller()  # a run listens to its steps, and speaks to its caller
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Report]:
-        """Time a stage, and with it its parts of the same name; gives the function ``(done, total)`` to report with."""
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage, and with it its parts of the same name; what it reports goes to the listener."""
+        if name == self.current:
+            yield
+            return
 
         def report(done: int, total: int) -> None:
             if self.progress is not None:
                 self.progress(name, done, total)
 
-        if name == self.current:
-            yield report
-            return
         logger.debug("%s: begins", name)
         report(0, 0)
         begin, before, self.current = time.perf_counter(), self.current, name
         try:
-            yield report
+            with reporting(report):
+                yield
         finally:
             self.current = before
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin

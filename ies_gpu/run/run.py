@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
-from ..backend.steps import Step, reporting
+from ..backend.steps import Step
 from ..errors import IESWarning, OutOfMemoryError
 from ..findings import listen, warning
 from ..options import Options
@@ -22,7 +21,7 @@ from .fingerprint import data_digest, versions
 from .log import Log, Progress
 
 if TYPE_CHECKING:
-    from .inputs import Inputs
+    from .fit import Inputs
 
 AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
 REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"
@@ -69,8 +68,8 @@ class Run:
             if self.options.checkpoint is not None:
                 self.checkpoint = stack.enter_context(self._opened())
             if self.backend.memory_limit is None:  # it decides on storage and the length of blocks: once for the run
-                state = None if self.checkpoint is None else self.checkpoint.first_state()
-                self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
+                before = None if self.checkpoint is None else self.checkpoint.own
+                self.backend.memory_limit = int(before["state"]["memory"]) if before else self.backend.memory_budget()
             self.open = stack.pop_all()
         return self
 
@@ -82,9 +81,7 @@ class Run:
         job["data"] = data_digest(self.given.values)
         return Checkpoint(options.checkpoint, options.resume, job, self.saved)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.log.close()
         self.open.__exit__(kind, error, trace)
 
@@ -139,7 +136,7 @@ class Run:
     def _computed(self, step: Step, compute: partial[Any]) -> Any:
         if step.composite:
             return compute(do=self)
-        with self.log.stage(step.name) as report, reporting(report):
+        with self.log.stage(step.name):
             work = partial(compute, do=self) if step.calls else compute
             result = self.backend.retried(step.name, work)
             if step.audit is None:

@@ -24,7 +24,6 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.cost import WORDS
-from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import IESWarning
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
@@ -33,6 +32,7 @@ from ies_gpu.parameters.judgement import LOOKED
 from tests.backend.test_compare import quietly
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem, sent
 from tests.comparison import assert_agreement, stored_as
+from tests.extension import nystrom_extension
 from tests.real_cupy import plugged_in
 from tests.said import refused, warned
 from tests.thorough import first_of

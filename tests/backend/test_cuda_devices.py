@@ -19,9 +19,10 @@ import scipy.sparse.csgraph
 import ies_gpu
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.embedding.nystrom import nystrom_extension
+from ies_gpu.embedding.laplacian import reorder
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.backends import needs_cupy, sent
+from tests.extension import nystrom_extension
 from tests.real_cupy import plugged_in
 
 pytestmark = [needs_cupy, pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")]
@@ -38,7 +39,7 @@ ON_DEVICE = {
     "laplacian_of_points": lambda at: ies_gpu.laplacian_of_points(at.X, bandwidth=BANDWIDTH),
     "Laplacian.matrix": lambda at: at.laplacian.matrix,
     "Laplacian.scaled": lambda at: at.laplacian.scaled,
-    "Laplacian.arranged": lambda at: at.laplacian.arranged.transition,
+    "reorder": lambda at: reorder(at.laplacian).transition,
     "Laplacian.transition": lambda at: at.laplacian.transition,
     "Laplacian.weights": lambda at: at.laplacian.weights,
     "Laplacian.anchor": lambda at: at.laplacian.anchor,

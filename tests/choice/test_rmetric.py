@@ -9,8 +9,8 @@ from ies_gpu import (
     tangent_bases,
 )
 from ies_gpu.choice.rmetric import tangents
-from ies_gpu.embedding.laplacian import Laplacian, laplacian_in_place
-from ies_gpu.embedding.tiles import TiledKernel
+from ies_gpu.embedding.laplacian import Laplacian, normalise
+from ies_gpu.embedding.transition import TiledKernel
 from tests.said import refused
 
 
@@ -51,10 +51,10 @@ def test_blocks_do_not_matter(on, backend, flat_strip, monkeypatch):
 
 
 def test_tiles_give_the_same_geometry(on, backend, flat_strip, monkeypatch):
-    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 150)
+    monkeypatch.setattr("ies_gpu.embedding.transition.TILE", 150)
     X, bandwidth, laplacian, embedding = flat_strip
     kernel = TiledKernel(backend.asarray(X), bandwidth=bandwidth, radius=3 * bandwidth, store=True)
-    tiled = laplacian_in_place(kernel, bandwidth)
+    tiled = normalise(kernel, bandwidth)
     H = on(cometric)(embedding.coordinates, laplacian)
     np.testing.assert_allclose(on(cometric)(embedding.coordinates, tiled), H, atol=1e-6 * np.abs(H).max())
     with refused("graph.too_large"):

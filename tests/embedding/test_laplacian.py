@@ -8,9 +8,9 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import cometric, diffusion_map, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
-from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, laplacian_in_place, with_weights
+from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, normalise, with_weights
 from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.tiles import TiledKernel
+from ies_gpu.embedding.transition import TiledKernel
 from tests.backends import to_host
 from tests.said import refused
 
@@ -59,14 +59,14 @@ def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, mo
     def product(matrix, V):
         return to_host(matrix @ backend.asarray(V))
 
-    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 70)
+    monkeypatch.setattr("ies_gpu.embedding.transition.TILE", 70)
     X = cloud[spatial_order(cloud)]
     K, wt, P = dense_laplacian(X, 0.5)
     kernel = TiledKernel(backend.asarray(X), bandwidth=0.5, radius=1.5, store=store)
     assert kernel.nnz == np.count_nonzero(K)
     assert len(kernel.pairs) < kernel.n_blocks * (kernel.n_blocks + 1) / 2  # empty tiles were skipped
     np.testing.assert_allclose(product(kernel, np.eye(300)), K, atol=1e-7)
-    laplacian = laplacian_in_place(kernel, 0.5)
+    laplacian = normalise(kernel, 0.5)
     np.testing.assert_allclose(to_host(laplacian.weights), wt, rtol=1e-6)
     np.testing.assert_allclose(product(laplacian.transition, np.ones(300)), 1, rtol=1e-13)
     V = np.random.default_rng(0).normal(size=(300, 3))

@@ -9,8 +9,8 @@ from sklearn.metrics import pairwise_distances
 
 from ies_gpu import radius_graph, select_coordinates
 from ies_gpu.embedding.metrics import SPHERICAL
-from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.options import METRICS
+from tests.extension import nystrom_extension
 from tests.said import refused
 
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6}

@@ -10,7 +10,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ies_gpu import IESWarning, IndependentCoordinates, datasets, select_coordinates
-from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_points
 
@@ -59,8 +58,7 @@ def test_estimators_inside_scikit_learn(parted):
 def test_new_points(parted):
     X = parted[:600]
     found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.0)
-    Y, values = found.coordinates[np.argsort(found.points)], found.eigenvalues
-    assert place_of(lambda: nystrom_extension(X[:3] + 1000.0, X, Y, values, bandwidth=1.0)) == {__file__}
+    assert place_of(lambda: found.model(X).transform(X[:3] + 1000.0)) == {__file__}
 
 
 def test_files(tmp_path):

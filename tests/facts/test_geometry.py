@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ies_gpu import cometric, diffusion_map, laplacian_of_points, riemannian_metric
-from ies_gpu.embedding.nystrom import nystrom_extension
+from tests.extension import nystrom_extension
 from tests.manifolds import rectangle
 
 

@@ -14,7 +14,7 @@ from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.scan import FACTORS, Scan
 from ies_gpu.parameters.trial import thin_trial, trial
-from ies_gpu.run.inputs import Inputs, checked_points
+from ies_gpu.run.fit import Inputs, checked_points
 from ies_gpu.run.log import HeldLog
 from ies_gpu.run.run import Run
 from tests.manifolds import rectangle

@@ -16,8 +16,8 @@ from scipy.spatial.distance import cdist
 
 import ies_gpu
 from ies_gpu.backend import get_backend
-from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.resources import estimate_resources
+from tests.extension import nystrom_extension
 from tests.validation.oracle_problem import Problem, log_volumes, same
 from tests.validation.oracle_steps import check_best, check_pairs, unexplained
 

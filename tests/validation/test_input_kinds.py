@@ -11,7 +11,7 @@ import pytest
 
 from ies_gpu import DiffusionMap, datasets, gaussian_kernel, plot, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.embedding.graph import in_units_of
+from ies_gpu.embedding.graph import rescale_to_radius
 from ies_gpu.embedding.order import in_order, is_mapped
 from ies_gpu.interop.scikit_learn import IndependentCoordinates
 from ies_gpu.validation import check_points
@@ -77,7 +77,7 @@ def test_points_of_a_large_mapped_file_are_ordered_in_another_file(tmp_path, mon
     ordered = in_order(mapped, order)
     assert is_mapped(ordered) and not is_mapped(in_order(X, order))
     np.testing.assert_array_equal(ordered, X[order])
-    points, reach, unit = in_units_of(0.3, ordered)
+    points, reach, unit = rescale_to_radius(0.3, ordered)
     assert np.shares_memory(points, ordered) and (reach, unit) == (0.3, 1.0)
 
 

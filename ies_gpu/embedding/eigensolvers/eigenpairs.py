@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from ...backend.array import Array
 from ...backend.machine import cached_property
 from ...backend.steps import Report
 from ...errors import NotConvergedError
-from ..laplacian import Laplacian
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .factorised import factorised_eigenpairs, symmetric_on_host
 from .lanczos import is_small, krylov
 from .looks import Factorisation, expected_seconds
 from .multilevel import beside_top, multilevel_eigenpairs
+
+if TYPE_CHECKING:
+    from ..laplacian import Laplacian
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried

@@ -150,17 +150,25 @@ def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -
         entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
         levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
     lonely, held = lonely_points(levels[0])
-    fine, cuts = np.arange(operator.n + 1), LEAF
-    cells = cells_of(operator.n, ordered, cuts)
-    while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
-        starts = np.unique(np.concatenate([cells, lonely, lonely + 1]))
-        if levels[1:] and len(starts) > SHORTER * len(fine):  # what is left are lonely points
-            break
-        levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
-        if ends_here(levels[-1]):
-            break
-        fine, cuts, lonely = starts, cuts + RATIO, held
-        cells = cells_of(operator.n, ordered, cuts)
+    fine = np.unique(np.concatenate([cells_of(operator.n, ordered, LEAF), lonely, lonely + 1]))
+    levels.append(levels[0].coarsen(fine))
+    return levels + coarsened(levels[1], fine, held, count, lambda cuts: cells_of(operator.n, ordered, cuts))
+
+
+def coarsened(
+    level: Level, fine: np.ndarray, held: np.ndarray, count: int, cells: Callable[[int], np.ndarray]
+) -> list[Level]:
+    """Return the levels below one whose cells begin at ``fine``; ``held`` are rows that stay cells of their own."""
+    levels, cuts = list[Level](), LEAF
+    while not ends_here(level):
+        cuts += RATIO
+        wide = cells(cuts)
+        starts = np.unique(np.concatenate([wide, held, held + 1]))
+        if not max(SMALLEST, 4 * count) < len(wide) < len(fine) or len(starts) > SHORTER * len(fine):
+            break  # what is left are few cells, or lonely points
+        level = level.coarsen(np.searchsorted(fine, starts))
+        levels.append(level)
+        fine = starts
     return levels
 
 

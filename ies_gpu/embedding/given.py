@@ -1,0 +1,147 @@
+"""A graph, a kernel, or a Laplacian with eigenvectors that the user brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend, backend_of, to_device, to_host
+from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums
+from ..backend.steps import Do, step
+from ..findings import option, refusal, tell, warning
+from ..options import Options
+from ..validation import check_kernel, check_real_array
+from .connectivity import largest_part, refuse_small_part, tell_left_out
+from .cost import Size, block_bytes, needs, over_limit
+from .diffusion import Embedding
+from .eigensolvers.accuracy import accuracy_of
+from .eigensolvers.eigenpairs import wants_order
+from .graph import check_sides
+from .laplacian import (
+    Laplacian,
+    apply_gaussian,
+    check_laplacian,
+    facts_of,
+    normalise,
+    reorder,
+    with_diagonal,
+    with_transition,
+    without_loops,
+)
+from .order import Rows
+from .transition import SparseKernel
+
+ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
+FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
+SINGLE = 1e-6  # unless it may come from rounding to single precision
+CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
+
+
+@step("graph")
+def kernel_of_graph(graph: Array, options: Options, backend: Backend) -> tuple[Array, bool]:
+    """Return the Gaussian kernel of a user's graph on a device, and whether that had pairs on one side only."""
+    radius, sparse = options.radius, backend_of(graph).sparse.issparse(graph)
+    matrix, one_way = check_sides(graph, radius=3 * options.bandwidth if radius is None and not sparse else radius)
+    matrix = apply_gaussian(backend_of(matrix.data).copied(matrix), options.bandwidth)
+    return to_device(with_diagonal(matrix), backend, options.storage), one_way
+
+
+@step("graph")
+def kernel_of_user(kernel: Array, options: Options, backend: Backend) -> Array:
+    """Return a user's kernel on a device; P does not depend on its unit, in which float32 may not hold it."""
+    matrix = check_kernel(kernel)
+    if options.storage != "float64" and matrix.nnz:
+        matrix.data /= float(matrix.data.max()) or 1.0
+    return to_device(matrix, backend, options.storage)
+
+
+def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) -> Laplacian:
+    """Return the Laplacian of a kernel on the device, on its storage, of the part that the options ask for."""
+    n_input, kernel, backend = matrix.shape[0], SparseKernel(matrix), backend_of(matrix.data)
+    rows = Rows.every(n_input)
+    parts, labels = do(kernel.components)
+    if parts > 1:
+        used = largest_part(labels, rows.used, n_input, options.disconnected)
+        refuse_small_part(len(used), n_input, options.n_components)
+        tell_left_out(used, n_input, parts)
+        places = backend.asarray(used)
+        part = backend.uniform(matrix)[places][:, places].tocsr()
+        part.sort_indices()  # CuPy gives chosen columns in no order
+        kernel = SparseKernel(backend.csr(part.data, part.indices, part.indptr, part.shape))
+        rows = Rows(n_input, used, np.arange(len(used)))
+    degree = (kernel.nnz - int((backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(rows.used)
+    found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)
+    facts = facts_of(parts, degree, [ONE_WAY] * one_way)
+    found = with_transition(found, found.operator, rows=rows, facts=facts)
+    return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found
+
+
+def check_room(matrix: Any, options: Options, limit: int) -> None:
+    """Raise if a limit leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
+    m, d, width = options.n_components, options.intrinsic_dim, options.stored_bytes
+    asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, width)
+    needed = max(CHECKING[options.entry] * asked.z, *needs(asked, "memory", False, block_bytes(limit)).values())
+    if needed > limit:
+        raise over_limit(asked, limit, needed, True)
+
+
+@step("checks")
+def given_map(
+    laplacian: Any, coordinates: Array, eigenvalues: Array, bandwidth: float | None, backend: Backend
+) -> tuple[Laplacian, Embedding]:
+    """Return a user's Laplacian and map on a device, checked; given eigenvectors that are none are told of."""
+    laplacian = check_laplacian(laplacian)
+    if bandwidth is not None:
+        if laplacian.bandwidth not in (None, bandwidth):
+            text = f"{option('bandwidth', bandwidth)} differs from {laplacian.bandwidth:g} of laplacian"
+            raise refusal("laplacian.bandwidth", text, "leave it out")
+        laplacian = with_transition(laplacian, laplacian.stored, bandwidth=bandwidth)
+    Y = to_device(check_real_array("coordinates", coordinates, 2), backend)
+    values = check_values(eigenvalues, Y, laplacian.shape[0])
+    facts = facts_of(None, laplacian.operator.nnz / len(Y) - 1)
+    with backend.active():
+        laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
+        Y = laplacian.rows.to_device(Y)
+        residuals = residuals_of(laplacian, Y)
+    known = accuracy_of(1 - values, residuals)
+    return laplacian, Embedding(Y, values, residuals, known.gaps, known.angles, rows=laplacian.rows)
+
+
+def check_values(eigenvalues: Array, Y: Array, n: int) -> np.ndarray:
+    """Return given eigenvalues on the host, one per coordinate, ascending; a constant eigenvector is refused."""
+    if len(Y) != n:
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
+    values = check_real_array("eigenvalues", eigenvalues, 1)
+    if len(values) != Y.shape[1]:
+        text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"
+        raise refusal("eigenvalues.number", text)
+    if bool((values[1:] < values[:-1]).any()):
+        advice = "sort them, and the columns of coordinates with them"
+        raise refusal("eigenvalues.order", "eigenvalues must be ascending", advice)
+    if float(values[0]) < -1e-8 * max(1.0, abs(float(values[-1]))):
+        text = f"eigenvalues must be those of I - P, none of them negative, got {float(values[0]):.3g}"
+        raise refusal("eigenvalues.negative", text)
+    low, high = column_ends(Y)
+    flat = np.flatnonzero(to_host(high - low <= 1e-8 * backend_of(Y).xp.maximum(abs(low), abs(high))))
+    if len(flat):  # it says nothing, and would be a member of every set
+        advice = "leave the constant eigenvector out, and its eigenvalue"
+        raise refusal("coordinates.constant", f"column {flat[0]} of coordinates is constant", advice)
+    return to_host(values)
+
+
+def residuals_of(laplacian: Laplacian, Y: Array) -> np.ndarray:
+    """Return ``|L y - lambda y| / |y|`` of given vectors (m,), lambda being the best for each; warn if it is large."""
+    backend = backend_of(Y)
+    Y = Y / column_maxima(abs(Y))  # squares neither overflow nor vanish
+    LY = Y - laplacian.operator.product(Y, backend)
+    squares = column_sums(Y * Y)
+    values = column_sums(Y * LY) / squares
+    residuals = backend.to_host(column_norms(LY - Y * values) / squares**0.5)
+    allowed = np.maximum(FOREIGN * np.abs(backend.to_host(values)), SINGLE)
+    worst = int((residuals / allowed).argmax())
+    if residuals[worst] > allowed[worst]:
+        text = f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g})"
+        advice = "check that the rows of coordinates are in its order"
+        tell(warning("eigenvectors.foreign", text, advice))
+    return residuals

@@ -1,0 +1,26 @@
+"""The Nystrom extension from bare arrays, as a model makes it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from ies_gpu.backend import at_home, backend_of, to_host
+from ies_gpu.backend.steps import reporting
+from ies_gpu.embedding.nystrom import KernelRule, check_scales, extend, kernel_degrees, moved_points
+
+
+@at_home
+def nystrom_extension(
+    X_new: Any, X: Any, coordinates: Any, eigenvalues: Any, *, bandwidth: Any, radius: Any = None,
+    isolated: str = "nan", progress: Any = None, **rule: Any,
+) -> Any:  # fmt: skip
+    """Extend eigenvectors to new points, with degrees computed from the training points."""
+    kernel = KernelRule(*check_scales(bandwidth, radius), **rule)
+    values = to_host(np.array(eigenvalues) if isinstance(eigenvalues, list) else eigenvalues)
+    with backend_of(X).active():
+        given = moved_points(X_new, X), X, coordinates, values, kernel_degrees(X, kernel), kernel
+        with reporting(progress) if progress else nullcontext():
+            return extend(*given, isolated)
