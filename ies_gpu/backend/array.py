@@ -25,6 +25,16 @@ def on_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def all_on_host(*values: Any) -> list[Any]:
+    """Return values with a copy in the place of each CuPy array; they wait for the device once."""
+    copies = [value.get(blocking=False) if hasattr(value, "get") else value for value in values]
+    for value in values:
+        if hasattr(value, "get"):
+            namespace(value).cuda.get_current_stream().synchronize()
+            break
+    return copies
+
+
 # --- rows that stand for all of them, the same on every device ---
 
 

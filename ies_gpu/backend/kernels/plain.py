@@ -133,6 +133,17 @@ def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right:
     data[part] *= namespace(data).repeat(left, ends[1:] - ends[:-1]) * right[indices[part]]
 
 
+def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
+    """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), and the unit vector along it to ``unit``.
+
+    Without an image it is that of the vector.
+    """
+    xp = namespace(vector)
+    left = vector if image is None else vector - image
+    xp.matmul(left[None], left, out=square)
+    xp.divide(left, xp.sqrt(xp.maximum(square, 1e-300)), out=unit)
+
+
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
     """Return the smallest label of each row and of those that a positive entry joins it to."""
     xp = namespace(data)

@@ -318,6 +318,33 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     }
 }
 
+// left = V - image, or V where there is none, and its squared length as partial sums of each block.
+__device__ void beside(const double* V, const double* image, long long size, double* left, double* partial,
+                       double* sums) {
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    double dot = 0;
+    for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) {
+        const double value = image ? V[e] - image[e] : V[e];
+        left[e] = value;
+        dot += value * value;
+    }
+    write_partial(sums, dot, 1, 0, 1, partial);
+}
+
+// V by its length. Every block adds up the partial sums, in the same order: cheaper than a launch for it.
+__device__ void unit(const double* partial, int parts, long long size, double* V, double* square, double* sums) {
+    double total = 0;
+    for (int part = threadIdx.x; part < parts; part += THREADS) total += partial[part];
+    sums[threadIdx.x] = total;
+    __syncthreads();
+    total = 0;
+    for (int other = 0; other < THREADS; ++other) total += sums[other];
+    if (blockIdx.x == 0 && threadIdx.x == 0) *square = total;
+    const double length = sqrt(total > 1e-300 ? total : 1e-300);
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) V[e] /= length;
+}
+
 }  // namespace rows
 
 #define BEGIN(NAME, ...) extern "C" __global__ void __launch_bounds__(rows::THREADS) NAME(__VA_ARGS__)
@@ -378,4 +405,14 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     BEGIN(NAME, const double* partial, long long n_rows, int k, double plus, double* out) { \
         extern __shared__ double sums[];                                                    \
         rows::totals(partial, n_rows, k, plus, out, sums);                                  \
+    }
+#define BESIDE(NAME)                                                                                               \
+    BEGIN(NAME, const double* V, const double* image, long long size, double* left, double* partial) {             \
+        extern __shared__ double sums[];                                                                           \
+        rows::beside(V, image, size, left, partial, sums);                                                         \
+    }
+#define UNIT(NAME)                                                                                                 \
+    BEGIN(NAME, const double* partial, int parts, long long size, double* V, double* square) {                     \
+        extern __shared__ double sums[];                                                                           \
+        rows::unit(partial, parts, size, V, square, sums);                                                         \
     }

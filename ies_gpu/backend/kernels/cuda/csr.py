@@ -16,6 +16,7 @@ from . import text
 THREADS = 128
 MAX_BLOCKS = 65_535
 MAX_SUM_BLOCKS = 2_048  # rows of partial sums
+MAX_LENGTH_BLOCKS = 256  # the same of a single number, which every block adds up
 PLAIN, ADDED, SHIFTED = (np.int32(k) for k in range(3))
 NOTHING = np.uint64(0)  # a pointer to no array
 
@@ -77,6 +78,16 @@ def totals(partial: Array, plus: float = 0.0) -> Array:
     if k:
         launched("totals", k, (partial, np.int64(rows), np.int32(k), np.float64(plus), out), THREADS * 8)
     return out
+
+
+def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
+    """Write the squared length of ``vector - image`` to ``square``, and the unit vector along it to ``unit``."""
+    xp, size = namespace(vector), np.int64(len(vector))
+    given = (NOTHING if array is None else xp.ascontiguousarray(array) for array in (vector, image))
+    blocks = max(1, min(MAX_LENGTH_BLOCKS, -(-len(vector) // THREADS)))
+    partial = xp.empty(blocks, dtype=np.float64)
+    launched("beside", blocks, (*given, size, unit, partial), THREADS * 8)
+    launched("unit", -(-len(vector) // THREADS), (partial, np.int32(blocks), size, unit, square), THREADS * 8)
 
 
 def column_products(A: Array, B: Array = None) -> Array:

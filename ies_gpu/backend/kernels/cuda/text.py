@@ -23,7 +23,7 @@ def entry_lines() -> dict[str, dict[str, str]]:
     rows = {f"product_{a}_{b}": f"{c[a]}, {c[b]}" for a, b in PAIRS}
     rows |= {f"scaled_{a}_{b}": f"{c[a]}, {c[b]}" for a, b in (("f32", "f32"), ("f64", "f32"), ("f64", "f64"))}
     rows |= {f"{name}_{t}": c[t] for name in ("smallest_label", "column_products") for t in c}
-    rows |= dict.fromkeys(("merge_columns", "merge_rows", "restricted", "descend", "turn", "totals"), "")
+    rows |= dict.fromkeys(("merge_columns", "merge_rows", "restricted", "descend", "turn", "totals", "beside", "unit"), "")
     near = {f"near_pairs_{t}": c[t] for t in c}
     return {
         name: {entry: f"{macro(name, entry)}({entry}{', ' * bool(types)}{types})" for entry, types in entries.items()}
