@@ -35,7 +35,7 @@ EITHER, PAIRS = ((DOUBLE,), (SINGLE,)), ((DOUBLE, DOUBLE), (SINGLE, DOUBLE), (SI
 # none is named, all arguments are float32.
 TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "near_pairs": EITHER, "spmm": PAIRS, "scaled_entries": EITHER,
-    "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)),
+    "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)), "tangent_rows_single": ((SINGLE,),),
     "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
     **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
     "turn": ((),), "column_products": EITHER, "unit_beside": ((DOUBLE,),),
@@ -43,9 +43,12 @@ TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
 TYPED = {
     "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
-    "unit_beside": (0,),
+    "unit_beside": (0,), "tangent_rows_single": (2,),
 }  # fmt: skip
-IN_PLACE_OF = {"tangent_rows": launch.tangents_in_parts, "score_block": launch.score_in_parts}  # of plain code
+IN_PLACE_OF = {  # of plain code
+    "tangent_rows": launch.tangents_in_parts, "tangent_rows_single": launch.tangents_in_parts,
+    "score_block": launch.score_in_parts,
+}  # fmt: skip
 TEMPORARIES = {"tangent_bytes": "tangent_rows", "score_bytes": "score_block", "scaled_bytes": "scaled_entries"}
 
 
@@ -134,14 +137,14 @@ def tolerance(types: Sequence[Any]) -> float:
 def kernel_difference(kernels: Any, xp: Any, kernel: str, types: Sequence[Any], **sizes: Any) -> float:
     """Return how far a kernel is from plain code on small inputs; 0 where there is no such kernel.
 
-    Plain code works on the host, so that CuPy need not compile what nothing else takes, and the device is waited for once.
+    Plain code works on the host: CuPy need not compile what nothing else takes, and the device is waited for once.
     """
     worst = 0.0
     for case in small_cases(kernel, types, **sizes):
         given = [xp.array(a) if isinstance(a, np.ndarray) else a for a in case]
         found = all_on_host(*written(getattr(kernels, kernel)(*given), given))
         results = found[: len(found) - len(case)]
-        if kernel == "tangent_rows":
+        if kernel in ("tangent_rows", "tangent_rows_single"):
             worst = max(worst, tangent_difference(*case[:5], *results))
         elif kernel == "score_block":
             worst = max(worst, score_difference(*found[1:]))
@@ -191,6 +194,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "scaled_entries": [[*matrix, left, right]],
         "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
         "tangent_rows": [[*matrix, V * scale, rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],
+        "tangent_rows_single": [[*matrix, (V * scale).astype(DOUBLE), rng.permutation(n), min(k, launch.MAX_DIM)]],
         "symmetric_entries": [[*matrix, left]],
         "merge_columns": [[*matrix, cells, weights]],
         "block_product": [[*matrix, V], [*matrix, V, P, shift]],

@@ -35,6 +35,7 @@ STATUS = {
 TOO_OLD = ("invalid value for --gpu-architecture", "CUDA_ERROR_NO_BINARY_FOR_GPU")
 WHEELS = ("cupy-cuda13x", "cupy-cuda12x")
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+DOUBLE_RATIO, SLOW = 87, 8  # CUDA's attribute: the rate of float32 over that of float64, 2 or 32 to 64 on most cards
 LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
 
@@ -218,6 +219,7 @@ class CudaBackend(Backend):
         self.xp = importlib.import_module("cupy")
         self.sparse = importlib.import_module("cupyx.scipy.sparse")
         self.kernels = _kernels(number)
+        self.slow_double = self.xp.cuda.runtime.deviceGetAttribute(DOUBLE_RATIO, number) >= SLOW
         self.n_threads = 1
 
     def free_memory(self) -> int:

@@ -173,9 +173,7 @@ def _orthonormal(
     return unit, note
 
 
-def _read(
-    notes: np.ndarray, projected: np.ndarray, first: int, passes: int, n_fixed: int
-) -> tuple[int, float, bool]:
+def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int, n_fixed: int) -> tuple[int, float, bool]:
     """Fill columns of the projected operator from the notes of their products, and return how many are sound.
 
     Also the length of what couples the last of them to what follows (0 in an invariant subspace), and whether what was
