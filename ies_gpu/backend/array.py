@@ -50,6 +50,24 @@ def spaced_rows(n: int, size: int) -> np.ndarray:
     return np.linspace(0, n - 1, min(n, size)).astype(int)
 
 
+# CuPy has ready-made sums of whole arrays and of rows, but not of Booleans, nor into another type: NVRTC takes a second
+# for each of those, once. So masks are counted in float64, which is exact.
+
+
+def count_true(mask: Array) -> Array:
+    """Return how many entries of a mask are true, as an array ()."""
+    return mask.astype("float64").sum()
+
+
+def row_counts(rows: Array, n: int) -> Array:
+    """Return how many of some numbers, rising, are 0, 1, ..., n - 1; CuPy's ``bincount`` would take ``any``."""
+    if isinstance(rows, np.ndarray):
+        return np.bincount(rows, minlength=n)
+    xp = namespace(rows)
+    ends = xp.searchsorted(rows, xp.arange(n + 1))
+    return ends[1:] - ends[:-1]
+
+
 # --- columns of tall arrays ---
 
 
@@ -66,8 +84,10 @@ def column_sums(A: Any) -> Array:
     """Return sums (k,) over the rows of A (n, k), in float64."""
     n, k = A.shape
     fold = folded_rows(k)
-    if isinstance(A, np.ndarray) or n < 2 * fold:
+    if isinstance(A, np.ndarray):
         return A.sum(axis=0, dtype="float64")
+    if n < 2 * fold:
+        return namespace(A).ones(n) @ A.astype("float64", copy=False)
     head = n // fold * fold
     sums = A[:head].reshape(-1, fold * k).sum(axis=0, dtype="float64").reshape(fold, k).sum(axis=0)
     return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")

@@ -25,7 +25,7 @@ from .kernels.cuda import launch
 
 ROWS = 256  # of each audit
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
-PIECE_BYTES = 1 << 19, 8 << 20  # of differences between points, at least and at most
+PIECE_BYTES = 1 << 20, 8 << 20  # of differences between points, at least and at most
 # Of kernels on small inputs, where roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are
 # rounded together: what is wrong is wrong by more.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
@@ -302,8 +302,8 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
         lengths = scaled_lengths(X[first : first + step] - chosen, radius)
         inside = lengths <= 1 - 1e-12  # a pair at the very radius may fall on either side of it by rounding
-        fewest += inside.sum(axis=1)
-        most += (lengths <= 1 + 1e-12).sum(axis=1)
+        fewest += inside.astype("float64").sum(axis=1)
+        most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)
         total += xp.where(inside, lengths, 0).sum(axis=1)
     own = xp.add.reduceat(distances.astype("float64") / radius, ends[:-1])
     apart = xp.abs(total + (counts - fewest) - own) / xp.maximum(counts, 1)

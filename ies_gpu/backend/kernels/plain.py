@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..array import Array, csr, folded_rows, namespace, stacked_eigh
+from ..array import Array, csr, folded_rows, namespace, row_counts, stacked_eigh
 from . import kernels_in, plain_multilevel
 
 globals().update(kernels_in(plain_multilevel))
@@ -35,7 +35,7 @@ def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows:
     width = int(counts.max()) if len(rows) else 0
     if width == 0:
         return xp.zeros((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
-    if len(rows) > 1 and width * len(rows) > 4 * int(counts.sum()) + 4096:
+    if len(rows) > 1 and width * len(rows) > 4 * int(counts.astype("int64").sum()) + 4096:
         # a few long rows: taken by themselves, so that the others are not padded to their length
         by_length = xp.argsort(counts)
         H = xp.empty((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
@@ -189,7 +189,7 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
     difference = rows[i[doubt]] - columns[j[doubt]]
     value[doubt] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]
-    return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+    return row_counts(i[keep], len(rows)), j[keep], xp.sqrt(value[keep])
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
@@ -213,7 +213,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
         difference = rows[i[part]] - columns[j[part]]
         value[part] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]
-    return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+    return row_counts(i[keep], len(rows)), j[keep], xp.sqrt(value[keep])
 
 
 def near_pairs(
