@@ -39,11 +39,12 @@ TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
     **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
     "turn": ((),), "column_products": EITHER, "unit_beside": ((DOUBLE,),),
+    "symmetric_product": PAIRS[:2],
 }  # fmt: skip
 TYPED = {
     "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
-    "unit_beside": (0,), "tangent_rows_single": (2,),
+    "unit_beside": (0,), "tangent_rows_single": (2,), "symmetric_product": (2, 3),
 }  # fmt: skip
 IN_PLACE_OF = {  # of plain code
     "tangent_rows": launch.tangents_in_parts, "tangent_rows_single": launch.tangents_in_parts,
@@ -191,6 +192,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         return [[*plain_multilevel.merge_columns(*matrix, cells, weights), cells, weights, len(cells) - 1]]
     cases: dict[str, list[list[Any]]] = {
         "spmm": [[*matrix, V], [*matrix, V[:, 0].copy()]],
+        "symmetric_product": [[*matrix, left, right, V[:, 0].copy()]],
         "scaled_entries": [[*matrix, left, right]],
         "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
         "tangent_rows": [[*matrix, V * scale, rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],

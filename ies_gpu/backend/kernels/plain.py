@@ -133,6 +133,11 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     return csr(indptr, indices, data, V.shape[0]) @ V
 
 
+def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, inverse: Array, v: Array) -> Array:
+    """Return ``diag(root) A diag(inverse) v`` for a vector, all but A in float64."""
+    return root * spmm(indptr, indices, data, inverse * v)
+
+
 def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
     """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), and the unit vector along it to ``unit``.
 

@@ -14,7 +14,7 @@ __device__ long long row_start(const void* indptr, int wide, long long row) {
 }
 
 // What a product becomes before it is written.
-enum Epilogue { PLAIN, ADDED, SHIFTED };
+enum Epilogue { PLAIN, ADDED, SHIFTED, BOTH_SIDES };
 
 // The sum of each group's column over the groups of a block, in their order, as one row of `partial`.
 __device__ void write_partial(double* sums, double own, int width, int c, int k, double* partial) {
@@ -28,10 +28,10 @@ __device__ void write_partial(double* sums, double own, int width, int c, int k,
     __syncthreads();  // before the next columns overwrite the sums
 }
 
-// A V with one column: a warp takes a row, its lanes share the entries.
+// A V with one column, or diag(left) A diag(right) V: a warp takes a row, its lanes share the entries.
 template <typename M, typename T>
 __device__ void vector_product(const void* indptr, int wide, const int* indices, const M* data, const T* V,
-                               long long n_rows, T* out, double* sums) {
+                               long long n_rows, const T* right, const T* left, T* out, double* sums) {
     const int lane = threadIdx.x % WARP, own = threadIdx.x / WARP;
     constexpr int ROWS = THREADS / WARP;
     for (long long begin = static_cast<long long>(blockIdx.x) * ROWS; begin < n_rows;
@@ -41,7 +41,8 @@ __device__ void vector_product(const void* indptr, int wide, const int* indices,
         double sum = 0;
         if (row < n_rows) {
             for (long long e = row_start(indptr, wide, row) + lane; e < last; e += WARP) {
-                sum += static_cast<double>(data[e]) * static_cast<double>(V[indices[e]]);
+                const double factor = right ? static_cast<double>(right[indices[e]]) : 1.0;
+                sum += static_cast<double>(data[e]) * (factor * static_cast<double>(V[indices[e]]));
             }
         }
         sums[threadIdx.x] = sum;
@@ -49,7 +50,7 @@ __device__ void vector_product(const void* indptr, int wide, const int* indices,
         if (lane == 0 && row < n_rows) {
             double total = 0;
             for (int other = 0; other < WARP; ++other) total += sums[threadIdx.x + other];
-            out[row] = static_cast<T>(total);
+            out[row] = static_cast<T>(left ? static_cast<double>(left[row]) * total : total);
         }
         __syncthreads();  // before the next rows overwrite the sums
     }
@@ -355,8 +356,8 @@ __device__ void unit(const double* partial, int parts, long long size, double* V
     BEGIN(NAME, MATRIX(M), const T* V, long long n_rows, int k, int width, int epilogue, const T* R, const T* factor, \
           T* out, double* partial) {                                                                                  \
         extern __shared__ double sums[];                                                                              \
-        if (k == 1 && epilogue == rows::PLAIN) {                                                                      \
-            rows::vector_product<M, T>(PASSED, V, n_rows, out, sums);                                                 \
+        if (k == 1 && (epilogue == rows::PLAIN || epilogue == rows::BOTH_SIDES)) {                                    \
+            rows::vector_product<M, T>(PASSED, V, n_rows, R, factor, out, sums);                                      \
         } else {                                                                                                      \
             rows::product<M, T>(PASSED, V, n_rows, k, width, epilogue, R, factor, out, partial, sums);                \
         }                                                                                                             \

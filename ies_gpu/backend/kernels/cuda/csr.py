@@ -17,7 +17,7 @@ THREADS = 128
 MAX_BLOCKS = 65_535
 MAX_SUM_BLOCKS = 2_048  # rows of partial sums
 MAX_LENGTH_BLOCKS = 256  # the same of a single number, which every block adds up
-PLAIN, ADDED, SHIFTED = (np.int32(k) for k in range(3))
+PLAIN, ADDED, SHIFTED, BOTH_SIDES = (np.int32(k) for k in range(4))
 NOTHING = np.uint64(0)  # a pointer to no array
 
 
@@ -107,6 +107,11 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     if data.dtype.itemsize > V.dtype.itemsize:
         V = V.astype(data.dtype)
     return product((indptr, indices, data), V)[0]
+
+
+def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, inverse: Array, v: Array) -> Array:
+    """Return ``diag(root) A diag(inverse) v``, in one launch."""
+    return product((indptr, indices, data), v, BOTH_SIDES, inverse, root)[0]
 
 
 def scaled_bytes(degree: float) -> float:
