@@ -157,8 +157,9 @@ class Options:
         """, metavar="DEV", decides=False)  # fmt: skip
     dtype: str = row(
         "float64", Words("float64", "mixed", "float32"), '{"float64", "mixed", "float32"}', "precision", """
-        "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory. "float32"
-        also computes tangent bases and scores in float32. The eigensolver and all sums always use float64.
+        "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory; on a GPU
+        where float64 is slow, it computes tangent bases in float32. "float32" computes these and scores in float32. The
+        eigensolver and all sums always use float64.
         """)  # fmt: skip
     memory_limit: int | None = row(
         None, Bytes() | None, "int", "memory to use, such as 4G or 500M (half of what is free)", """

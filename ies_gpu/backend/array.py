@@ -25,6 +25,16 @@ def on_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def all_on_host(*values: Any) -> list[Any]:
+    """Return values with a copy in the place of each CuPy array; they wait for the device once."""
+    copies = [value.get(blocking=False) if hasattr(value, "get") else value for value in values]
+    for value in values:
+        if hasattr(value, "get"):
+            namespace(value).cuda.get_current_stream().synchronize()
+            break
+    return copies
+
+
 # --- rows that stand for all of them, the same on every device ---
 
 
@@ -38,6 +48,24 @@ def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
 def spaced_rows(n: int, size: int) -> np.ndarray:
     """Return at most ``size`` of n row numbers, evenly spaced, the first and the last among them."""
     return np.linspace(0, n - 1, min(n, size)).astype(int)
+
+
+# CuPy has ready-made sums of whole arrays and of rows, but not of Booleans, nor into another type: NVRTC takes a second
+# for each of those, once. So masks are counted in float64, which is exact.
+
+
+def count_true(mask: Array) -> Array:
+    """Return how many entries of a mask are true, as an array ()."""
+    return mask.astype("float64").sum()
+
+
+def row_counts(rows: Array, n: int) -> Array:
+    """Return how many of some numbers, rising, are 0, 1, ..., n - 1; CuPy's ``bincount`` would take ``any``."""
+    if isinstance(rows, np.ndarray):
+        return np.bincount(rows, minlength=n)
+    xp = namespace(rows)
+    ends = xp.searchsorted(rows, xp.arange(n + 1))
+    return ends[1:] - ends[:-1]
 
 
 # --- columns of tall arrays ---
@@ -56,8 +84,10 @@ def column_sums(A: Any) -> Array:
     """Return sums (k,) over the rows of A (n, k), in float64."""
     n, k = A.shape
     fold = folded_rows(k)
-    if isinstance(A, np.ndarray) or n < 2 * fold:
+    if isinstance(A, np.ndarray):
         return A.sum(axis=0, dtype="float64")
+    if n < 2 * fold:
+        return namespace(A).ones(n) @ A.astype("float64", copy=False)
     head = n // fold * fold
     sums = A[:head].reshape(-1, fold * k).sum(axis=0, dtype="float64").reshape(fold, k).sum(axis=0)
     return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")

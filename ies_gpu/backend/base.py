@@ -77,6 +77,8 @@ class Backend:
         The fused loops of ``ies_gpu.backend.kernels`` that run here.
     is_remote : bool
         Whether reading a number means waiting for all work that was begun.
+    slow_double : bool
+        Whether float64 is so much slower than float32 that ``dtype="mixed"`` avoids it where it can.
     """
 
     device: str
@@ -85,6 +87,7 @@ class Backend:
     sparse: Any
     kernels: Any
     is_remote = False
+    slow_double = False
     rows_a_tile: int  # rows of one tile of the neighbour graph: enough to keep the device busy
 
     def __init__(

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DeviceError, first_line
 from ..findings import Finding, option
-from .array import Array, column_sums
+from .array import Array, column_sums, row_counts
 from .base import Backend, Block, index_type, without_self
 from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
@@ -35,6 +35,7 @@ STATUS = {
 TOO_OLD = ("invalid value for --gpu-architecture", "CUDA_ERROR_NO_BINARY_FOR_GPU")
 WHEELS = ("cupy-cuda13x", "cupy-cuda12x")
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+DOUBLE_RATIO, SLOW = 87, 8  # CUDA's attribute: the rate of float32 over that of float64, 2 or 32 to 64 on most cards
 LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
 
@@ -188,7 +189,7 @@ def nearest_by_products(X: Array, centred: Any, squares: Any, rows: slice, k: in
     slack = (64 + 4 * X.shape[1]) * float(xp.finfo(X.dtype).eps) * squares.max()
     for selected in (lambda: xp.partition(squared, k - 1, axis=1), lambda: xp.sort(squared, axis=1)):
         i, j = xp.nonzero(squared <= selected()[:, k - 1 : k] + 2 * slack)
-        counts = xp.bincount(i, minlength=len(own))
+        counts = row_counts(i, len(own))
         # threads of CuPy's partition hand each other numbers without a barrier: a k-th that is too low would show here
         if int(counts.min()) >= k:
             break
@@ -218,6 +219,7 @@ class CudaBackend(Backend):
         self.xp = importlib.import_module("cupy")
         self.sparse = importlib.import_module("cupyx.scipy.sparse")
         self.kernels = _kernels(number)
+        self.slow_double = self.xp.cuda.runtime.deviceGetAttribute(DOUBLE_RATIO, number) >= SLOW
         self.n_threads = 1
 
     def free_memory(self) -> int:
@@ -323,7 +325,7 @@ class CudaBackend(Backend):
                     roots = smaller.copy()  # rows that do not change address themselves: no queue at one number
                     xp.minimum.at(roots, xp.where(smaller < labels, labels, own), smaller)
                     labels = roots[roots]
-                if bool((labels == before).all()):
+                if int((before - labels).max()) == 0:
                     names, numbers = xp.unique(labels, return_inverse=True)
                     return len(names), numbers
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of
-from ..backend.array import Array, entry_rows, row_slots, starts_of
+from ..backend.array import Array, entry_rows, row_counts, row_slots, starts_of
 from ..backend.base import index_type
 from ..backend.compare import audit_graph
 from ..backend.machine import cached_property
@@ -400,4 +400,4 @@ def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
     """Return a CSR from its entries in the order of rows."""
-    return csr(backend, data, columns, starts_of(backend.xp.bincount(rows, minlength=n)))
+    return csr(backend, data, columns, starts_of(row_counts(rows, n)))

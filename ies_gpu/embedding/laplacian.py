@@ -10,7 +10,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
-from ..backend.array import Array, entry_rows
+from ..backend.array import Array, entry_rows, row_counts
 from ..backend.compare import audit_products
 from ..backend.machine import cached_property
 from ..backend.steps import step
@@ -202,7 +202,7 @@ def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
     right = matrix.indices > rows
     # row i moves right by i places, and by one more behind its own diagonal
     place = xp.arange(matrix.nnz) + rows + right
-    left_counts = xp.bincount(rows[~right], minlength=n)
+    left_counts = row_counts(rows[~right], n)
     on_diagonal = matrix.indptr[:-1] + xp.arange(n) + left_counts
     indices = xp.empty(matrix.nnz + n, dtype=backend.column_type(matrix.nnz + n))
     data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
@@ -258,7 +258,7 @@ def check_alpha(alpha: Any) -> float:
 def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """Return the Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
-    if not bool((w > SMALLEST).all()):
+    if not float(w.min()) > SMALLEST:
         rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= SMALLEST))
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         if bool((w > 0).all()):

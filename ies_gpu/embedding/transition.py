@@ -95,7 +95,9 @@ class SparseTransition:
     def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
         """Return the rows of one of :meth:`blocks`, and d leading eigenvectors and eigenvalues of their co-metric."""
         P, rows = self.matrix, backend.xp.arange(block.start, block.stop)
-        return block, *backend.kernels.tangent_rows(P.indptr, P.indices, P.data, Y, rows, d)
+        single = backend.slow_double and P.data.dtype == "float32" and Y.dtype == "float64"
+        kernel = backend.kernels.tangent_rows_single if single else backend.kernels.tangent_rows
+        return block, *kernel(P.indptr, P.indices, P.data, Y, rows, d)
 
     def on(self, backend: Backend) -> Array:
         """Return the same on another device, as ``Laplacian.transition`` holds it."""

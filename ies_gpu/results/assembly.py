@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, active_backend, backend_of, to_device, to_host
-from ..backend.array import Array, column_norms, spaced_rows
+from ..backend.array import Array, column_norms, count_true, spaced_rows
 from ..backend.kernels import plain
 from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, stray_coordinates, stray_points
@@ -150,7 +150,7 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
     def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
         floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
         equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)
-        return floored.sum(), equal.sum(), is_thin(sigma).sum()
+        return count_true(floored), count_true(equal), count_true(is_thin(sigma))
 
     backend, n = backend_of(singular_values), len(singular_values)
     found = backend.sweep(counts, singular_values, volumes, bytes_per_row=100.0, stage="result", sums=3)

@@ -94,10 +94,9 @@ def broken(kernel: str, change):
 
     def run(*arguments, **more):
         found = original(*arguments, **more)
-        written = {"score_block": arguments[2:], "scaled_entries": arguments[2:3], "turn": arguments[1:2]}.get(
-            kernel, found if isinstance(found, tuple) else (found,)
-        )
-        last = written[-1].ravel()
+        written = {"score_block": 4, "scaled_entries": 2, "turn": 1, "unit_beside": 3}
+        results = found if isinstance(found, tuple) else (found,)
+        last = (arguments[written[kernel]] if kernel in written else results[-1]).ravel()
         last[-1] = change(last[-1])
         return found
 

@@ -256,35 +256,6 @@ def test_a_fork_waits_for_what_another_thread_compiles_or_loads(setting):
     run_script(WAITING.replace("{setting}", setting))
 
 
-WHILE_FITTING = """
-import os, signal, threading, time
-from ies_gpu import datasets, select_coordinates
-X = datasets.load("D1", n_samples=900).X
-
-def fit():
-    return select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=8).subset
-
-expected, done = fit(), []
-
-def fits():
-    while not done:
-        fit()
-
-other = threading.Thread(target=fits)
-other.start()
-try:
-    for k in range(12):
-        time.sleep(0.013 * k)
-        child = os.fork()
-        if child == 0:
-            signal.alarm(300)
-            os._exit(0 if fit() == expected else 3)
-        assert os.waitpid(child, 0)[1] == 0, k
-finally:
-    done.append(True)
-"""
-
-
 def test_two_threads_may_fork_at_once(monkeypatch):
     """The one that waits goes on as soon as the other gives up its last lock, and neither takes those of the other."""
     begun, done = threading.Event(), threading.Event()
@@ -318,11 +289,6 @@ def test_two_threads_may_fork_at_once(monkeypatch):
     assert not other.is_alive() and not machine._taken
     assert single_thread.lock.acquire(blocking=False)
     single_thread.lock.release()
-
-
-@forks
-def test_a_fork_while_another_thread_is_in_a_fit():
-    run_script(WHILE_FITTING)
 
 
 def test_a_property_that_is_being_computed_holds_no_lock():

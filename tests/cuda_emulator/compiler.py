@@ -6,7 +6,6 @@ all that went into them. Two processes may ask for the same one: the first holds
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import hashlib
@@ -16,7 +15,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 HEADER = Path(__file__).with_name("cuda_cpu.h")
@@ -64,45 +64,51 @@ def preprocessed(text: str) -> str:
     return subprocess.run(["g++", "-E", "-P", "-"], input=bare, capture_output=True, text=True, check=True).stdout
 
 
-def made_once(key: str, suffix: str, code: str, *flags: str | Path) -> Path:
-    """The file that g++ makes of some code, which is named by a hash of it."""
-    path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}{suffix}"
+def named_by(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+
+def made_once(path: Path, code: Callable[[], str], *flags: str | Path) -> Path:
+    """The file that g++ makes of some code, which is asked for only if nobody has made the file before."""
     if path.exists():
         return path
-    with open(path.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = path.with_suffix(".lock")
+    with open(lock, "w") as held, tempfile.TemporaryDirectory(dir=path.parent) as work:
+        fcntl.flock(held, fcntl.LOCK_EX)
         if path.exists():
             return path
-        with tempfile.TemporaryDirectory(dir=path.parent) as work:
-            text, made = Path(work, "kernel.cpp"), Path(work, "made")
-            text.write_text(code)
-            done = subprocess.run(["g++", *FLAGS, *flags, "-o", made, text], capture_output=True, text=True)
-            if done.returncode:
-                kept = path.with_suffix(".refused.cpp")
-                kept.write_text(code)
-                raise RuntimeError(f"g++ refused a text, kept as {kept}:\n{done.stderr[:3000]}")
-            os.replace(made, path)  # whole or not at all
-    path.with_suffix(".lock").unlink(missing_ok=True)
+        text, made = Path(work, "kernel.cpp"), Path(work, "made")
+        text.write_text(code())
+        done = subprocess.run(["g++", *FLAGS, *flags, "-o", made, text], capture_output=True, text=True)
+        if done.returncode:
+            kept = path.with_suffix(".refused.cpp")
+            kept.write_text(text.read_text())
+            raise RuntimeError(f"g++ refused a text, kept as {kept}:\n{done.stderr[:3000]}")
+        os.replace(made, path)  # whole or not at all
+    lock.unlink(missing_ok=True)
     return path
 
 
 @functools.cache
-def prelude(includes: tuple[str, ...], folders: tuple[Path, ...], tag: str) -> tuple[Path, str]:
-    """The folder of the precompiled headers, which take longer than most texts, and a hash of what went into them."""
+def prelude(includes: tuple[str, ...], headers: tuple[tuple[str, str], ...]) -> Path:
+    """Return the folder of the precompiled headers, which take longer than most texts, named by what went into them.
+
+    It holds copies of the headers: g++ knows a ``#pragma once`` by its path, and the tree may be gone, or be elsewhere.
+    """
     version = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
-    parts = (version, HEADER.read_text(), *includes, *map(str, folders), tag, *FLAGS)
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    folder = cache_folder() / f"prelude_{key}"
-    if not (folder / "prelude.h.gch").exists():
-        code = "".join(f"#include {name}\n" for name in (f'"{HEADER}"', *includes))
-        made = made_once(key, ".gch", code, "-x", "c++-header", *(f"-I{place}" for place in folders))
-        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            Path(work, "new").mkdir()
-            Path(work, "new", "prelude.h").write_text(code)
-            os.link(made, Path(work, "new", "prelude.h.gch"))
-            with contextlib.suppress(OSError):  # another process has just put it there
-                os.rename(Path(work, "new"), folder)
-    return folder, key
+    texts = {HEADER.name: HEADER.read_text(), **dict(headers)}
+    texts["prelude.h"] = "".join(f"#include {name}\n" for name in (f'"{HEADER.name}"', *includes))
+    folder = cache_folder() / f"prelude_{named_by(version, *FLAGS, *chain.from_iterable(sorted(texts.items())))}"
+    folder.mkdir(exist_ok=True)
+
+    def copy_headers() -> str:
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        return texts["prelude.h"]
+
+    made_once(folder / "prelude.h.gch", copy_headers, "-x", "c++-header", f"-I{folder}")
+    return folder
 
 
 def build(
@@ -111,23 +117,22 @@ def build(
     named: dict[str, str] | None = None,
     defines: Sequence[str] = (),
     includes: tuple[str, ...] = (),
-    folders: tuple[Path, ...] = (),
-    tag: str = "",
+    headers: tuple[tuple[str, str], ...] = (),
 ) -> Path:
     """A library with ``launch_...`` and ``widths_...`` for each entry point of the text.
 
-    ``named`` are instances of templates by the name that their launcher is to have; ``includes`` what every text begins
-    with, found in ``folders``; a ``tag`` tells two states of these folders apart.
+    ``named`` are instances of templates by the name that their launcher is to have; ``headers`` are names and texts,
+    ``includes`` those that every text begins with.
     """
     text = re.sub(r"\bstatic\s+(?=__shared__)", "", source)  # which is static for us
     text = SHARED.sub(r"\1* \2 = reinterpret_cast<\1*>(emulator::shared.data());", text)
-    folder, headers = prelude(includes, folders, tag)
-    key = "\0".join([headers, *defines, *(named or {}).values(), text, LAUNCHER])
-    path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.so"
-    if path.exists():
-        return path
-    entries = {name: f"::{name}" for name in sorted(set(ENTRY.findall(preprocessed(text))))}
-    entries |= {name: f"({expression})" for name, expression in (named or {}).items()}
-    launchers = (LAUNCHER.format(name=name, kernel=kernel) for name, kernel in entries.items())
-    code = f'#include "prelude.h"\n#line 1 "kernel.cu"\n{text}\n{"".join(launchers)}'
-    return made_once(key, ".so", code, "-shared", *defines, f"-I{folder}", *(f"-I{place}" for place in folders))
+    folder = prelude(includes, headers)
+    name = named_by(folder.name, *defines, *(named or {}).values(), text, LAUNCHER)
+
+    def with_launchers() -> str:
+        entries = {name: f"::{name}" for name in sorted(set(ENTRY.findall(preprocessed(text))))}
+        entries |= {name: f"({expression})" for name, expression in (named or {}).items()}
+        launchers = (LAUNCHER.format(name=name, kernel=kernel) for name, kernel in entries.items())
+        return f'#include "prelude.h"\n#line 1 "kernel.cu"\n{text}\n{"".join(launchers)}'
+
+    return made_once(cache_folder() / f"{name}.so", with_launchers, "-shared", *defines, f"-I{folder}")

@@ -151,20 +151,18 @@ def compile_text(
             *(compiler.FUSED if CONTRACTED in options else ()),
         ],
         includes=() if CONTRACTED in options else HEADERS,
-        folders=(OWN_HEADERS, cupy_headers()),
-        tag=state_of_headers(),
+        headers=headers(),
     )
     return f"{path}\n{'reduction' if '#define REDUCE(' in source else 'text'}".encode(), names or None
 
 
-def cupy_headers() -> Path:
-    return Path(importlib.import_module("cupy").__file__).parent / "_core" / "include"
-
-
 @cache
-def state_of_headers() -> str:
-    own = "".join(path.read_text() for path in sorted(OWN_HEADERS.rglob("*")) if path.is_file())
-    return importlib.import_module("cupy").__version__ + own
+def headers() -> tuple[tuple[str, str], ...]:
+    """Names and texts of CuPy's headers, and of ours, which come in the place of some."""
+    cupys = Path(importlib.import_module("cupy").__file__).parent / "_core" / "include"
+    found = {str(path.relative_to(cupys)): path for path in (cupys / "cupy").glob("*.*h")}
+    found |= {str(path.relative_to(OWN_HEADERS)): path for path in OWN_HEADERS.rglob("*") if path.is_file()}
+    return tuple((name, path.read_text()) for name, path in sorted(found.items()))
 
 
 class WatchedKernel:

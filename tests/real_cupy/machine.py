@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ies_gpu.backend.cuda import DOUBLE_RATIO
 from tests.cuda_emulator import SCHEDULES
 
 from . import memory
@@ -45,6 +46,8 @@ class Machine:
         Given the size of an allocation, whether it fails, or the error that it fails with.
     spoil : callable, optional
         Given the name of one of the package's kernels and its arguments after it ran, may overwrite its results.
+    double_ratio : int
+        The rate of float32 over that of float64.
     jacobi : {"sound", "needs rank"}
         Whether ``syevjBatched`` fails, as reported of cuSOLVER, on matrices that lack rank.
     queued : bool
@@ -70,6 +73,7 @@ class Machine:
     contracted: bool = False
     refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
+    double_ratio: int = 2
     jacobi: str = "sound"
     queued: bool = False
     schedule: str = "forward"
@@ -271,6 +275,10 @@ def properties(device: int) -> dict[str, Any]:
 ATTRIBUTES = {75: 8, 76: 0, 16: 108, 8: DEFAULT_SHARED, 97: 163 << 10, 1: 1024, 10: 32, 39: 2048}
 
 
+def get_attribute(number: int, _: int) -> int:
+    return now().double_ratio if number == DOUBLE_RATIO else ATTRIBUTES.get(number, 0)
+
+
 def no_peers(*_: Any) -> None:
     raise error(NO_PEERS)
 
@@ -377,7 +385,7 @@ def run(function: Function, sizes: tuple[int, ...], shared: int, values: list[An
 RUNTIME = {
     "_ensure_context": lambda: now() and None, "getDevice": get_device, "setDevice": set_device,
     "getDeviceCount": lambda: now() and MOST_DEVICES, "driverGetVersion": lambda: 12090 if machine else 0,
-    "runtimeGetVersion": always(12090), "deviceGetAttribute": lambda number, _: ATTRIBUTES.get(number, 0),
+    "runtimeGetVersion": always(12090), "deviceGetAttribute": get_attribute,
     "getDeviceProperties": properties, "memGetInfo": free_info, "deviceSynchronize": synchronise,
     "deviceCanAccessPeer": always(0), "deviceEnablePeerAccess": no_peers, "_deviceEnsurePeerAccess": no_peers,
     "malloc": malloc, "mallocAsync": malloc, "mallocManaged": malloc, "hostAlloc": host_alloc,

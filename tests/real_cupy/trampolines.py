@@ -101,7 +101,8 @@ def replace(module: ModuleType, functions: Mapping[str, Callable[..., Any]]) -> 
         return
     code = f"{HEAD}PyObject *target[{len(signatures)}];\n"
     code += "".join(trampoline(place, text) for place, text in enumerate(signatures.values())) + "}\n"
-    library = ctypes.PyDLL(str(compiler.made_once(code, ".trampolines.so", code, "-shared")))
+    path = compiler.cache_folder() / f"{compiler.named_by(code)}.so"
+    library = ctypes.PyDLL(str(compiler.made_once(path, lambda: code, "-shared")))
     targets = (ctypes.py_object * len(signatures)).in_dll(library, "target")
     for place, (name, signature) in enumerate(signatures.items()):
         text = ctypes.create_string_buffer(signature.encode())

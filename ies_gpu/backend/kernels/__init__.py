@@ -14,9 +14,9 @@ INTERFACE = (
     # points and their neighbours
     "kd_order", "heavy_matching", "contract_pairs", "tile_graph", "tile_graph_single", "near_pairs",
     # products with a sparse matrix
-    "spmm", "scaled_bytes", "scaled_entries", "smallest_labels",
+    "spmm", "symmetric_product", "unit_beside", "scaled_bytes", "scaled_entries", "smallest_labels",
     # co-metric, tangent bases, volumes
-    "cometric_rows", "leading_eigenvectors", "tangent_bytes", "tangent_rows",
+    "cometric_rows", "leading_eigenvectors", "tangent_bytes", "tangent_rows", "tangent_rows_single",
     "score_bytes", "score_block", "table_bytes", "log_volumes",
     # the multilevel eigensolver
     "symmetric_entries", "merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend",

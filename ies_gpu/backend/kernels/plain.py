@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..array import Array, csr, folded_rows, namespace, stacked_eigh
+from ..array import Array, csr, folded_rows, namespace, row_counts, stacked_eigh
 from . import kernels_in, plain_multilevel
 
 globals().update(kernels_in(plain_multilevel))
@@ -35,7 +35,7 @@ def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows:
     width = int(counts.max()) if len(rows) else 0
     if width == 0:
         return xp.zeros((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
-    if len(rows) > 1 and width * len(rows) > 4 * int(counts.sum()) + 4096:
+    if len(rows) > 1 and width * len(rows) > 4 * int(counts.astype("int64").sum()) + 4096:
         # a few long rows: taken by themselves, so that the others are not padded to their length
         by_length = xp.argsort(counts)
         H = xp.empty((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
@@ -67,6 +67,17 @@ def tangent_bytes(m: int, d: int, degree: float) -> float:
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """Return leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
     return leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows), d)
+
+
+def tangent_rows_single(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
+) -> tuple[Array, Array]:
+    """Return the same, with differences of Y in float64 and what follows in float32 where float64 is slow.
+
+    With the roundings of float32, ``u = 6e-8``, the tangent space is off by an angle of a few ``u sigma_1 / (sigma_d -
+    sigma_{d+1})``, and the score of a set by that over the smallest singular value of its rows of the basis.
+    """
+    return tangent_rows(indptr, indices, weights, Y, rows, d)
 
 
 def volume_ratio(frames: Array) -> Array:
@@ -122,6 +133,22 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     return csr(indptr, indices, data, V.shape[0]) @ V
 
 
+def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, inverse: Array, v: Array) -> Array:
+    """Return ``diag(root) A diag(inverse) v`` for a vector, all but A in float64."""
+    return root * spmm(indptr, indices, data, inverse * v)
+
+
+def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
+    """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), and the unit vector along it to ``unit``.
+
+    Without an image it is that of the vector.
+    """
+    xp = namespace(vector)
+    left = vector if image is None else vector - image
+    xp.matmul(left[None], left, out=square)
+    xp.divide(left, xp.sqrt(xp.maximum(square, 1e-300)), out=unit)
+
+
 def scaled_bytes(degree: float) -> float:
     """Return the temporaries of ``scaled_entries`` for one row with ``degree`` entries."""
     return 24.0 * degree
@@ -167,7 +194,7 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
     difference = rows[i[doubt]] - columns[j[doubt]]
     value[doubt] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]
-    return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+    return row_counts(i[keep], len(rows)), j[keep], xp.sqrt(value[keep])
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
@@ -191,7 +218,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
         difference = rows[i[part]] - columns[j[part]]
         value[part] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]
-    return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+    return row_counts(i[keep], len(rows)), j[keep], xp.sqrt(value[keep])
 
 
 def near_pairs(

@@ -7,6 +7,8 @@ of orthonormal columns and R its residuals; P and T are directions, SP and ST th
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -164,7 +166,7 @@ def _side_by_side(*parts: Array) -> Array:
 def inner(A: Array, B: Array) -> Array:
     """Return ``A' B`` in float64."""
     blocks = _row_blocks(len(A), A.shape[1] + B.shape[1])
-    return sum(A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks)
+    return reduce(add, (A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks))
 
 
 def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -184,7 +186,7 @@ def gram_of_rows(
 
 def added_up(parts: list[tuple[Array, ...]]) -> Any:
     """Return the sums of the first of each, of the second, and so on."""
-    return tuple(sum(some) for some in zip(*parts, strict=True))
+    return tuple(reduce(add, some) for some in zip(*parts, strict=True))
 
 
 def update(
@@ -206,7 +208,9 @@ def update(
     """
     given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
     blocks = _row_blocks(len(X), 6 * (P.shape[1] + T.shape[1]))
-    return sum(column_sums(residual * residual) for residual in (update_rows(rows, *given) for rows in blocks))
+    return reduce(
+        add, (column_sums(residual * residual) for residual in (update_rows(rows, *given) for rows in blocks))
+    )
 
 
 def update_rows(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..laplacian import Laplacian
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
+ONE_LAUNCH = 50_000  # rows up to which launches on a device cost more than reading the root for every entry
 NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried
 
 LOOKED_AT = 200  # entries per row up to which a graph of few neighbourhoods is looked at: Lanczos is quick on others
@@ -48,7 +49,15 @@ class SymmetricTransition:
         """``S V`` for a vector (n,) or a block (n, k)."""
         root = self.root if V.ndim == 1 else self.root[:, None]
         self.products += 1 if V.ndim == 1 else V.shape[1]
+        if self.backend.is_remote and self.transition.has_matrix and V.ndim == 1 and self.n <= ONE_LAUNCH:
+            P = self.transition.matrix
+            return self.backend.kernels.symmetric_product(P.indptr, P.indices, P.data, self.root, self.inverse, V)
         return root * self.transition.product(V / root, self.backend)
+
+    @cached_property
+    def inverse(self) -> Array:
+        """The inverse of the root."""
+        return 1 / self.root
 
     @property
     def top(self) -> Array:

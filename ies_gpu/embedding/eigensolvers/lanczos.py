@@ -17,6 +17,7 @@ GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most like
 LOOK = 6  # products between two looks at what has converged, or an eighth of a large basis: then its values take long,
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
 SURE = 10.0  # times its residual must lie between a value and the last wanted one, or a missed one may lie there too
+MOST_PASSES = 3  # of orthogonalisation
 HIDDEN = 0.1  # part of a vector that was missed that a guard may hide
 LONGER = 1.5  # times as many products as the tolerance took may go into telling close eigenvalues apart
 
@@ -114,7 +115,7 @@ def lanczos(
     fixed = xp.empty((0, n), dtype=xp.float64) if locked is None else locked
     size = min(n - len(fixed), size or max(2 * count + 1, count + 20))
     basis = xp.empty((size + 1, n), dtype=xp.float64)
-    projected, notes = np.zeros((size, size)), xp.zeros((size, size + 2))
+    projected, notes = np.zeros((size, size)), xp.zeros((size, 1 + MOST_PASSES * (size + len(fixed))))
     basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
     kept, products, look = 0, 0, max(LOOK, size // 8)
     while True:
@@ -123,18 +124,18 @@ def lanczos(
         while j < size and not done:
             first, last = j, min(j + ahead, size)
             for column in range(first, last):
-                into = basis[column + 1], notes[column, : column + 3]
+                into = basis[column + 1], notes[column]
                 _orthonormal(operator(basis[column]), [basis[: column + 1], fixed], passes, into)
                 products += 1
                 if progress is not None and products % 10 == 0:
                     progress(products, 0)  # how many are needed is not known here
-            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, passes)
+            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, passes, len(fixed))
             if doubt or coupling == 0.0:
                 ahead = 1
-            passes = 3 if doubt else 2
+            passes = MOST_PASSES if doubt else 2
             if coupling == 0.0 and j < size and not doubt:  # an invariant subspace: go on outside of it
                 fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
-                basis[j] = _orthonormal(fresh, [basis[:j], fixed], 3)[0]
+                basis[j] = _orthonormal(fresh, [basis[:j], fixed], MOST_PASSES)[0]
             elif j == size or (j > max(count, SOONEST) and (j - kept) % look == 0 and not doubt and ahead == 1):
                 values, rotation = np.linalg.eigh(projected[:j, :j])
                 values, rotation = values[::-1], rotation[:, ::-1]
@@ -156,44 +157,41 @@ def _orthonormal(
 ) -> tuple[Array, Array]:
     """Return the unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
 
-    The note has the squared length before the last pass and at the end, and then the coefficients of the first of
-    ``others``; nobody waits for it here. Twice is enough (Kahan and Parlett), except for what is only rounding.
+    The note has the squared length of what was left, and then the coefficients of each pass; nobody waits for it here.
+    Twice is enough (Kahan and Parlett), except for what is only rounding.
     """
-    xp = backend_of(vector).xp
-    unit, note = into or (xp.empty(len(vector)), xp.zeros(2 + len(others[0])))
-    onto: list[Array] = []
-    for number in range(passes):
-        for rows in others:
-            if len(rows):
-                part = rows @ vector
-                vector = vector - part @ rows
-                if rows is others[0]:
-                    onto.append(part)
-        if number >= passes - 2:
-            xp.matmul(vector[None], vector, out=note[number + 2 - passes : number + 3 - passes])
-    for number, part in enumerate(onto[1:]):
-        xp.add(note[2:] if number else onto[0], part, out=note[2:])
-    return xp.divide(vector, xp.sqrt(xp.maximum(note[1:2], 1e-300)), out=unit), note
+    backend = backend_of(vector)
+    xp = backend.xp
+    unit, note = into or (xp.empty(len(vector)), xp.zeros(1 + passes * sum(map(len, others))))
+    image, place = None, 1
+    for rows in passes * [rows for rows in others if len(rows)]:
+        if image is not None:
+            vector = vector - image
+        image = xp.matmul(rows, vector, out=note[place : place + len(rows)]) @ rows
+        place += len(rows)
+    backend.kernels.unit_beside(vector, image, note[:1], unit)
+    return unit, note
 
 
-def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int) -> tuple[int, float, bool]:
+def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int, n_fixed: int) -> tuple[int, float, bool]:
     """Fill columns of the projected operator from the notes of their products, and return how many are sound.
 
     Also the length of what couples the last of them to what follows (0 in an invariant subspace), and whether what was
     left behind them is mostly rounding: then its product is repeated, with one more pass.
     """
     for j, row in enumerate(notes, first):
-        note = row[: j + 3]
-        middle, length = np.sqrt(note[:2])
-        if not np.isfinite(length):
+        parts = row[1 : 1 + passes * (j + 1 + n_fixed)].reshape(passes, -1)
+        onto, square = parts[:, : j + 1].sum(axis=0), row[0]
+        if not np.isfinite(square):
             raise ArithmeticError("a product with the transition matrix is not finite")
-        ends = length <= 1e-14 * np.sqrt(middle**2 + note[2:] @ note[2:])  # by Pythagoras, what there was at first
-        if length <= 0.7 * middle and not ends and passes == 2:
+        before = square + parts[-1] @ parts[-1]  # by Pythagoras, what there was before the last pass,
+        ends = square <= 1e-28 * (before + onto @ onto)  # and at first
+        if square <= 0.49 * before and not ends and passes == 2:
             return j, 0.0, True
-        projected[: j + 1, j] = projected[j, : j + 1] = note[2:]
+        projected[: j + 1, j] = projected[j, : j + 1] = onto
         if ends:
             return j + 1, 0.0, False
-    return first + len(notes), float(np.sqrt(notes[-1][1])), False
+    return first + len(notes), float(np.sqrt(notes[-1][0])), False
 
 
 def add_missed(
@@ -242,6 +240,6 @@ def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Arr
     rows, kept = xp.ascontiguousarray(vectors[:, :count].T), list(range(count))
     for guard in range(count, min(len(values), count + GUARDS)):
         unit, note = _orthonormal(vectors[:, guard], [rows])
-        if float(note[1]) > 0.5:  # of a squared length of 1
+        if float(note[0]) > 0.5:  # of a squared length of 1
             rows, kept = xp.concatenate([rows, unit[None]]), [*kept, guard]
     return values[xp.asarray(kept)], rows.T

@@ -14,7 +14,7 @@ __device__ long long row_start(const void* indptr, int wide, long long row) {
 }
 
 // What a product becomes before it is written.
-enum Epilogue { PLAIN, ADDED, SHIFTED };
+enum Epilogue { PLAIN, ADDED, SHIFTED, BOTH_SIDES };
 
 // The sum of each group's column over the groups of a block, in their order, as one row of `partial`.
 __device__ void write_partial(double* sums, double own, int width, int c, int k, double* partial) {
@@ -28,10 +28,10 @@ __device__ void write_partial(double* sums, double own, int width, int c, int k,
     __syncthreads();  // before the next columns overwrite the sums
 }
 
-// A V with one column: a warp takes a row, its lanes share the entries.
+// A V with one column, or diag(left) A diag(right) V: a warp takes a row, its lanes share the entries.
 template <typename M, typename T>
 __device__ void vector_product(const void* indptr, int wide, const int* indices, const M* data, const T* V,
-                               long long n_rows, T* out, double* sums) {
+                               long long n_rows, const T* right, const T* left, T* out, double* sums) {
     const int lane = threadIdx.x % WARP, own = threadIdx.x / WARP;
     constexpr int ROWS = THREADS / WARP;
     for (long long begin = static_cast<long long>(blockIdx.x) * ROWS; begin < n_rows;
@@ -41,7 +41,8 @@ __device__ void vector_product(const void* indptr, int wide, const int* indices,
         double sum = 0;
         if (row < n_rows) {
             for (long long e = row_start(indptr, wide, row) + lane; e < last; e += WARP) {
-                sum += static_cast<double>(data[e]) * static_cast<double>(V[indices[e]]);
+                const double factor = right ? static_cast<double>(right[indices[e]]) : 1.0;
+                sum += static_cast<double>(data[e]) * (factor * static_cast<double>(V[indices[e]]));
             }
         }
         sums[threadIdx.x] = sum;
@@ -49,7 +50,7 @@ __device__ void vector_product(const void* indptr, int wide, const int* indices,
         if (lane == 0 && row < n_rows) {
             double total = 0;
             for (int other = 0; other < WARP; ++other) total += sums[threadIdx.x + other];
-            out[row] = static_cast<T>(total);
+            out[row] = static_cast<T>(left ? static_cast<double>(left[row]) * total : total);
         }
         __syncthreads();  // before the next rows overwrite the sums
     }
@@ -318,6 +319,33 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     }
 }
 
+// left = V - image, or V where there is none, and its squared length as partial sums of each block.
+__device__ void beside(const double* V, const double* image, long long size, double* left, double* partial,
+                       double* sums) {
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    double dot = 0;
+    for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) {
+        const double value = image ? V[e] - image[e] : V[e];
+        left[e] = value;
+        dot += value * value;
+    }
+    write_partial(sums, dot, 1, 0, 1, partial);
+}
+
+// V by its length. Every block adds up the partial sums, in the same order: cheaper than a launch for it.
+__device__ void unit(const double* partial, int parts, long long size, double* V, double* square, double* sums) {
+    double total = 0;
+    for (int part = threadIdx.x; part < parts; part += THREADS) total += partial[part];
+    sums[threadIdx.x] = total;
+    __syncthreads();
+    total = 0;
+    for (int other = 0; other < THREADS; ++other) total += sums[other];
+    if (blockIdx.x == 0 && threadIdx.x == 0) *square = total;
+    const double length = sqrt(total > 1e-300 ? total : 1e-300);
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) V[e] /= length;
+}
+
 }  // namespace rows
 
 #define BEGIN(NAME, ...) extern "C" __global__ void __launch_bounds__(rows::THREADS) NAME(__VA_ARGS__)
@@ -328,8 +356,8 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     BEGIN(NAME, MATRIX(M), const T* V, long long n_rows, int k, int width, int epilogue, const T* R, const T* factor, \
           T* out, double* partial) {                                                                                  \
         extern __shared__ double sums[];                                                                              \
-        if (k == 1 && epilogue == rows::PLAIN) {                                                                      \
-            rows::vector_product<M, T>(PASSED, V, n_rows, out, sums);                                                 \
+        if (k == 1 && (epilogue == rows::PLAIN || epilogue == rows::BOTH_SIDES)) {                                    \
+            rows::vector_product<M, T>(PASSED, V, n_rows, R, factor, out, sums);                                      \
         } else {                                                                                                      \
             rows::product<M, T>(PASSED, V, n_rows, k, width, epilogue, R, factor, out, partial, sums);                \
         }                                                                                                             \
@@ -378,4 +406,14 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     BEGIN(NAME, const double* partial, long long n_rows, int k, double plus, double* out) { \
         extern __shared__ double sums[];                                                    \
         rows::totals(partial, n_rows, k, plus, out, sums);                                  \
+    }
+#define BESIDE(NAME)                                                                                               \
+    BEGIN(NAME, const double* V, const double* image, long long size, double* left, double* partial) {             \
+        extern __shared__ double sums[];                                                                           \
+        rows::beside(V, image, size, left, partial, sums);                                                         \
+    }
+#define UNIT(NAME)                                                                                                 \
+    BEGIN(NAME, const double* partial, int parts, long long size, double* V, double* square) {                     \
+        extern __shared__ double sums[];                                                                           \
+        rows::unit(partial, parts, size, V, square, sums);                                                         \
     }

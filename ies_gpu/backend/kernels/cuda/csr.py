@@ -16,7 +16,8 @@ from . import text
 THREADS = 128
 MAX_BLOCKS = 65_535
 MAX_SUM_BLOCKS = 2_048  # rows of partial sums
-PLAIN, ADDED, SHIFTED = (np.int32(k) for k in range(3))
+MAX_LENGTH_BLOCKS = 256  # the same of a single number, which every block adds up
+PLAIN, ADDED, SHIFTED, BOTH_SIDES = (np.int32(k) for k in range(4))
 NOTHING = np.uint64(0)  # a pointer to no array
 
 
@@ -79,6 +80,16 @@ def totals(partial: Array, plus: float = 0.0) -> Array:
     return out
 
 
+def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
+    """Write the squared length of ``vector - image`` to ``square``, and the unit vector along it to ``unit``."""
+    xp, size = namespace(vector), np.int64(len(vector))
+    given = (NOTHING if array is None else xp.ascontiguousarray(array) for array in (vector, image))
+    blocks = max(1, min(MAX_LENGTH_BLOCKS, -(-len(vector) // THREADS)))
+    partial = xp.empty(blocks, dtype=np.float64)
+    launched("beside", blocks, (*given, size, unit, partial), THREADS * 8)
+    launched("unit", -(-len(vector) // THREADS), (partial, np.int32(blocks), size, unit, square), THREADS * 8)
+
+
 def column_products(A: Array, B: Array = None) -> Array:
     """Return the sums (k,) over the rows of ``A * B``, or of A, in float64."""
     xp, (n_rows, k) = namespace(A), A.shape
@@ -96,6 +107,11 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     if data.dtype.itemsize > V.dtype.itemsize:
         V = V.astype(data.dtype)
     return product((indptr, indices, data), V)[0]
+
+
+def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, inverse: Array, v: Array) -> Array:
+    """Return ``diag(root) A diag(inverse) v``, in one launch."""
+    return product((indptr, indices, data), v, BOTH_SIDES, inverse, root)[0]
 
 
 def scaled_bytes(degree: float) -> float:

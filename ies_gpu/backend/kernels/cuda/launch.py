@@ -75,17 +75,31 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     ``indptr`` may be int32 or int64, ``weights`` float32 or float64. Copied, on the device, if they are not yet
     C-contiguous or of this dtype: ``indices`` to int32, ``rows`` to int64. Weights must not be negative.
     """
+    other = "" if weights.dtype == Y.dtype else f"_w{text.suffix(weights.dtype)[1:]}"
+    return tangents_by(f"tangent_rows_{text.suffix(Y.dtype)}{other}", indptr, indices, weights, Y, rows, d)
+
+
+def tangent_rows_single(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
+) -> tuple[Array, Array]:
+    """See ``plain.tangent_rows_single``."""
+    return tangents_by("tangent_rows_single", indptr, indices, weights, Y, rows, d)
+
+
+def tangents_by(
+    entry: str, indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
+) -> tuple[Array, Array]:
+    """Do as ``tangent_rows`` by one of the entry points."""
     m = Y.shape[1]
     if m > MAX_COMPONENTS or d > MAX_DIM:
         return plain.tangent_rows(indptr, indices, weights, Y, rows, d)
     xp = namespace(Y)
     U = xp.empty((len(rows), m, d), dtype=Y.dtype)
     sigma = xp.empty((len(rows), d), dtype=Y.dtype)
-    other = "" if weights.dtype == Y.dtype else f"_w{text.suffix(weights.dtype)[1:]}"
-    kernel = text.load_kernel("tangent_rows", f"tangent_rows_{text.suffix(Y.dtype)}{other}")
+    kernel = text.load_kernel("tangent_rows", entry)
     if len(rows) == 0:
         return U, sigma
-    launch = tangent_launch(len(rows), m, Y.dtype.itemsize)
+    launch = tangent_launch(len(rows), m, 4 if entry == "tangent_rows_single" else Y.dtype.itemsize)
     matrix = csr.matrix_arguments(indptr, indices, weights)
     given = xp.ascontiguousarray(Y), xp.ascontiguousarray(rows, dtype=np.int64)
     arguments = (*matrix, *given, np.int64(len(rows)), np.int32(m), np.int32(d), U, sigma)

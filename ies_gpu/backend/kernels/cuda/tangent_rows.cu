@@ -18,7 +18,8 @@ constexpr int PATCH = 4;       // H is summed in patches of 4 x 4, each in the r
 constexpr int MAX_SLICES = 8;  // threads that share a patch, each with its share of the neighbours
 constexpr int WARP = 32;
 constexpr int MAX_THREADS = 160;  // the 136 patches of the upper triangle at m = 64, in whole warps
-constexpr int MIN_BLOCKS = 4;     // of that size on a multiprocessor: the most that registers allow without spills
+// blocks of that size on a multiprocessor: the most that registers allow without spills
+template <typename T> constexpr int MIN_BLOCKS = sizeof(T) == sizeof(float) ? 3 : 4;
 constexpr int SWEEPS = 30;        // of QL for each eigenvalue, far more than it takes; then NaN
 
 template <typename T> struct Precision;
@@ -58,12 +59,31 @@ template <typename T> struct Scratch {
     __device__ int* order() const { return range(2); }  // columns of the leading eigenvalues
 };
 
+// A patch of the co-metric over every `slices`-th neighbour of a tile, added to `sum`.
+template <typename T>
+__device__ void add_tile(const T* tile, const T* weights, int slice, int slices, int count, int padded, int top,
+                         int left, T (&sum)[PATCH][PATCH]) {
+    for (int k = slice; k < count; k += slices) {
+        const T* difference = tile + k * padded;
+        T across[PATCH];
+#pragma unroll
+        for (int x = 0; x < PATCH; ++x) across[x] = difference[left * PATCH + x];
+#pragma unroll
+        for (int y = 0; y < PATCH; ++y) {
+            const T down = weights[k] * difference[top * PATCH + y];
+#pragma unroll
+            for (int x = 0; x < PATCH; ++x) sum[y][x] += down * across[x];
+        }
+    }
+}
+
 // H of one row into part.matrix. Tiles of `width` neighbours are staged as differences from y_i; a thread adds a patch
 // of the upper triangle over its slice of the tile. Slices are added one after another, so the result is the same from
-// run to run. Ends with a barrier.
-template <typename T, typename W>
+// run to run. In float32 what the sums of tiles lose is carried on (Kahan), so that it does not grow with the number of
+// neighbours, as if the sums were float64, which are 64 times slower on some cards. Ends with a barrier.
+template <typename T, typename W, typename O>
 __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restrict__ indices,
-                             const W* __restrict__ weights, const T* __restrict__ Y, long long row, long long first,
+                             const W* __restrict__ weights, const O* __restrict__ Y, long long row, long long first,
                              long long last) {
     const int thread = threadIdx.x, threads = blockDim.x;
     const int padded = (m + PATCH - 1) / PATCH * PATCH, side = padded / PATCH, patches = side * (side + 1) / 2;
@@ -75,9 +95,12 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
     }
     left += top;
 
-    T sum[PATCH][PATCH] = {};
+    T sum[PATCH][PATCH] = {}, lost[PATCH][PATCH] = {};
     T* tile = part.matrix;
-    for (int c = thread; c < padded; c += threads) part.vector()[c] = c < m ? Y[row * m + c] : T(0);
+    const O* centre = Y + row * m;
+    if constexpr (sizeof(T) == sizeof(O)) {
+        for (int c = thread; c < padded; c += threads) part.vector()[c] = c < m ? centre[c] : T(0);
+    }
     __syncthreads();  // the centre is there, and nobody reads the previous row's eigenvectors any more
     const int start_k = thread / padded, start_c = thread % padded;
     const int step_k = threads / padded, step_c = threads % padded;
@@ -86,7 +109,14 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
         // neighbouring threads read neighbouring columns of a row of Y; columns beyond m are zeros
         for (int k = start_k, c = start_c; k < count;) {
             T difference = 0;
-            if (c < m) difference = Y[static_cast<long long>(indices[begin + k]) * m + c] - part.vector()[c];
+            if (c < m) {
+                const O other = Y[static_cast<long long>(indices[begin + k]) * m + c];
+                if constexpr (sizeof(T) == sizeof(O)) {
+                    difference = other - part.vector()[c];
+                } else {
+                    difference = static_cast<T>(other - centre[c]);
+                }
+            }
             tile[k * padded + c] = difference;
             k += step_k;
             c += step_c;
@@ -98,17 +128,18 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
         for (int k = thread; k < count; k += threads) part.product()[k] = T(0.5) * T(weights[begin + k]);
         __syncthreads();
         if (slice < slices) {
-            for (int k = slice; k < count; k += slices) {
-                const T* difference = tile + k * padded;
-                T across[PATCH];
+            if constexpr (sizeof(T) == sizeof(float)) {
+                T own[PATCH][PATCH] = {};
+                add_tile(tile, part.product(), slice, slices, count, padded, top, left, own);
 #pragma unroll
-                for (int x = 0; x < PATCH; ++x) across[x] = difference[left * PATCH + x];
-#pragma unroll
-                for (int y = 0; y < PATCH; ++y) {
-                    const T down = part.product()[k] * difference[top * PATCH + y];
-#pragma unroll
-                    for (int x = 0; x < PATCH; ++x) sum[y][x] += down * across[x];
+                for (int e = 0; e < PATCH * PATCH; ++e) {
+                    const T before = sum[e / PATCH][e % PATCH], term = own[e / PATCH][e % PATCH] - lost[e / PATCH][e % PATCH];
+                    const T after = before + term;
+                    lost[e / PATCH][e % PATCH] = (after - before) - term;
+                    sum[e / PATCH][e % PATCH] = after;
                 }
+            } else {
+                add_tile(tile, part.product(), slice, slices, count, padded, top, left, sum);
             }
         }
         __syncthreads();
@@ -300,17 +331,18 @@ __device__ long long row_start(const void* indptr, int wide, long long row) {
     return wide ? static_cast<const long long*>(indptr)[row] : static_cast<const int*>(indptr)[row];
 }
 
-template <typename T, typename W>
+// Y, U and sigma are of type O, what lies between them of type T.
+template <typename T, typename W, typename O>
 __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict__ indices,
-                             const W* __restrict__ weights, const T* __restrict__ Y, const long long* __restrict__ rows,
-                             long long n_rows, int m, int d, T* __restrict__ U, T* __restrict__ sigma, T* pool) {
+                             const W* __restrict__ weights, const O* __restrict__ Y, const long long* __restrict__ rows,
+                             long long n_rows, int m, int d, O* __restrict__ U, O* __restrict__ sigma, T* pool) {
     const Scratch<T> part(pool, m);
     const int thread = threadIdx.x, threads = blockDim.x;
     T* H = part.matrix;
     for (long long r = blockIdx.x; r < n_rows; r += gridDim.x) {
         const long long row = rows[r];
         const long long first = row_start(indptr, wide, row), last = row_start(indptr, wide, row + 1);
-        T *U_row = U + r * m * d, *sigma_row = sigma + r * d;
+        O *U_row = U + r * m * d, *sigma_row = sigma + r * d;
         sum_cometric(part, m, indices, weights, Y, row, first, last);
 
         // No entry of H is larger than its largest diagonal entry; a value that is not finite shows on the diagonal.
@@ -350,7 +382,7 @@ __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict
         for (int e = thread; e < m * d; e += threads) U_row[e] = H[e / d * part.stride + part.order()[e % d]];
         for (int k = thread; k < d; k += threads) {
             const T value = part.diagonal()[part.order()[k]];
-            sigma_row[k] = value > 0 ? value * grow : T(0);
+            sigma_row[k] = value > 0 ? value * grow : O(0);
         }
     }
 }
@@ -358,12 +390,12 @@ __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict
 }  // namespace
 
 // indptr: int32, or int64 where `wide` is 1. Launch: cuda_.tangent_launch. Weights may be stored in the other precision
-// (_w32, _w64): a copy of them would be as large as the graph.
-#define TANGENT_ROWS(NAME, T, W)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)                                           \
-        NAME(const void* indptr, int wide, const int* indices, const W* weights, const T* Y, const long long* rows, \
-             long long n_rows, int m, int d, T* U, T* sigma) {                                                      \
+// (_w32, _w64): a copy of them would be as large as the graph. Coordinates in float64 may be worked on in float32.
+#define TANGENT_ROWS(NAME, T, W, O)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS<T>)                                        \
+        NAME(const void* indptr, int wide, const int* indices, const W* weights, const O* Y, const long long* rows, \
+             long long n_rows, int m, int d, O* U, O* sigma) {                                                      \
         extern __shared__ double shared_memory[];                                                                   \
-        tangent_rows<T, W>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,                         \
-                           reinterpret_cast<T*>(shared_memory));                                                    \
+        tangent_rows<T, W, O>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,                      \
+                              reinterpret_cast<T*>(shared_memory));                                                 \
     }

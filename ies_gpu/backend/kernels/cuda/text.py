@@ -17,13 +17,16 @@ PAIRS = (("f32", "f32"), ("f32", "f64"), ("f64", "f64"))  # of a matrix and of v
 def entry_lines() -> dict[str, dict[str, str]]:
     """By source and entry point, the line that makes it."""
     c = C_TYPES
-    tangent = {f"tangent_rows_{t}": f"{c[t]}, {c[t]}" for t in c}
-    tangent |= {f"tangent_rows_{t}_w{w[1:]}": f"{c[t]}, {c[w]}" for t, w in (("f32", "f64"), ("f64", "f32"))}
+    tangent = {f"tangent_rows_{t}": f"{c[t]}, {c[t]}, {c[t]}" for t in c}
+    tangent |= {f"tangent_rows_{t}_w{w[1:]}": f"{c[t]}, {c[w]}, {c[t]}" for t, w in (("f32", "f64"), ("f64", "f32"))}
+    tangent["tangent_rows_single"] = "float, float, double"
     score = {f"score_block_{d}_{t}": f"{c[t]}, {d}, {3 if d <= 3 else 2}" for d in range(1, 9) for t in c}
     rows = {f"product_{a}_{b}": f"{c[a]}, {c[b]}" for a, b in PAIRS}
     rows |= {f"scaled_{a}_{b}": f"{c[a]}, {c[b]}" for a, b in (("f32", "f32"), ("f64", "f32"), ("f64", "f64"))}
     rows |= {f"{name}_{t}": c[t] for name in ("smallest_label", "column_products") for t in c}
-    rows |= dict.fromkeys(("merge_columns", "merge_rows", "restricted", "descend", "turn", "totals"), "")
+    rows |= dict.fromkeys(
+        ("merge_columns", "merge_rows", "restricted", "descend", "turn", "totals", "beside", "unit"), ""
+    )
     near = {f"near_pairs_{t}": c[t] for t in c}
     return {
         name: {entry: f"{macro(name, entry)}({entry}{', ' * bool(types)}{types})" for entry, types in entries.items()}
