@@ -21,23 +21,25 @@ ANSWERS = {
     "parameters": "bandwidth* epsilon sigma kernel dimension* eigenvectors* how many n_components parameters sign",
     "judging": "trust reliable stability* confidence bootstrap diagnose* fold knot check quality verdict*",
     "data": "csv parquet hdf5 nan sparse dataframe pandas load read file formats input molecules",
-    "plots": "plot* picture figure color* colors* colour matplotlib legend report* html interactive browser notebook",
+    "plots": "plot* picture figure color* colors* colour matplotlib legend",
+    "report": "report* html* interactive browser notebook explore compare",
     "new-points": "new points* out-of-sample out of sample nystrom nyström transform* inverse extension",
     "pipelines": "sklearn scikit-learn* pipeline* anndata* scanpy* umap* initialization",
     "command-line": "command* cli shell terminal",
     "jobs": "cluster* dask* slurm memory* checkpoint* resume s3 cloud configuration",
     "messages": "warning* error* code message",
-    "problems": "converge* convergence* eigsh* arpack lobpcg hangs spectral components* palantir eigengap"
-    " gradient* gradients* order swap procrustes align",
+    "spectral-embedding-hangs": "converge* convergence* eigsh* arpack lobpcg hangs* spectral eigensolver",
+    "which-diffusion-components": "components* component palantir* eigengap* diffmap",
+    "gradients-swap-their-order": "gradient* gradients* order* swap* procrustes align brainspace",
     "faq": "disconnected* faq question help",
-    "comparison": "package* alternatives comparison vs phate torchdr uqpy brainspace cuml migrate* megaman pydiffmap"
-    " datafold gamma convention",
+    "comparison": "package* alternatives comparison vs phate torchdr cuml",
+    "coming-from": "coming migrate* megaman* pydiffmap* datafold* uqpy* gamma* convention* spectralembedding",
     "speed": "speed* fast slow* benchmark gpu* cuda* cupy time",
     "cite": "cite* citation bibtex reference paper contribute* contributing",
     "gallery/index": "examples* gallery",
     "theory/criterion": "criterion regularization penalty proof",
 }
-LAST = ("api/", "gallery/", "reference")
+LAST = ("api/", "gallery/", "reference", "messages")
 SCORER = """
 var Scorer = {
   objNameMatch: 11, objPartialMatch: 6, objPrio: {0: 15, 1: 5, 2: -5}, objPrioDefault: 0,
@@ -68,6 +70,8 @@ def write_scorer(folder: Path) -> str:
 def add_words(app: Any, document: nodes.document) -> None:
     if words := ANSWERS.get(app.env.docname):
         document.insert(0, nodes.meta("", name="keywords", content=words.replace("*", "").replace(" ", ", ")))
+        first = next(iter(document.findall(nodes.paragraph))).astext().replace("\n", " ")  # search engines quote it
+        document.insert(0, nodes.meta("", name="description", content=first))
 
 
 def setup(app: Any) -> dict[str, bool]:
