@@ -68,10 +68,12 @@ def write_scorer(folder: Path) -> str:
 
 
 def add_words(app: Any, document: nodes.document) -> None:
+    """Name the words of a page for our search, and its first paragraph for search engines, which quote it."""
     if words := ANSWERS.get(app.env.docname):
         document.insert(0, nodes.meta("", name="keywords", content=words.replace("*", "").replace(" ", ", ")))
-        first = next(iter(document.findall(nodes.paragraph))).astext().replace("\n", " ")  # search engines quote it
-        document.insert(0, nodes.meta("", name="description", content=first))
+    paragraphs = (node for node in document.findall(nodes.paragraph) if not isinstance(node.parent, nodes.Admonition))
+    if first := next(paragraphs, None):  # not the note above an example
+        document.insert(0, nodes.meta("", name="description", content=first.astext().replace("\n", " ")))
 
 
 def setup(app: Any) -> dict[str, bool]:
