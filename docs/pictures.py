@@ -1,10 +1,12 @@
-"""Draw demo.png (the front page), parameters.png, umap.png and the logo: python docs/pictures.py (needs umap-learn)"""
+"""Draw demo.png (the front page), parameters/, umap.png and the logo: python docs/pictures.py (needs umap-learn)"""
 
 import warnings
 from pathlib import Path
 
 import numpy as np
 import umap
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, select_coordinates, umap_init
@@ -36,35 +38,38 @@ panel(first, chosen.coordinates[:, :2], width, "first two: the width is lost", s
 panel(both, chosen.embedding, width, f"chosen ({', '.join(chosen.names)}): both directions", shape=0.5)
 figure.savefig(HERE / "demo.png", dpi=150, bbox_inches="tight", pad_inches=0.03)
 
+
+def small(name, points, colors):
+    """Draw one cell of the table of parameters, which must be seen on a light and on a dark ground."""
+    space = points.shape[1] > 2
+    figure = Figure(figsize=(2, 1.4))
+    axes = figure.add_axes((0, 0, 1, 1), projection="3d" if space else None)
+    seen = ListedColormap(colormaps["viridis"](np.linspace(0.2, 0.95, 99)))
+    axes.scatter(*(points / points.std(axis=0)).T[:3], c=colors, s=2, cmap=seen)
+    axes.set_axis_off()
+    axes.margins(0.04)
+    if space:
+        axes.set_box_aspect(None, zoom=1.4)
+    figure.savefig(HERE / "parameters" / f"{name}.png", dpi=100, transparent=True)
+
+
 roll = datasets.load("D3", n_samples=3_000)
 strip = datasets.load("D1", n_samples=3_000)
 torus = datasets.load("D7", n_samples=3_000)
-figure = Figure(figsize=(10, 8.6), layout="constrained")
-titles = {0.4: "bandwidth too small: it twists", 1.0: "bandwidth right", 3.0: "bandwidth too large: turns touch"}
-for place, (factor, title) in enumerate(titles.items(), 1):
+SIZES = ("small", "right", "large")
+(HERE / "parameters").mkdir(exist_ok=True)
+for size, factor in zip(SIZES, (0.4, 1.0, 3.0), strict=True):
     fit = select_coordinates(roll.X, intrinsic_dim=2, subset_size=2, bandwidth=0.75 * factor, disconnected="largest")
-    panel(figure.add_subplot(4, 3, place), fit.embedding, roll.truth[fit.points, 1], title)
-titles = {1: "d = 1, too small: a curve", 2: "d = 2: the strip", 3: "d = 3, too large: one coordinate too many"}
-for place, (d, title) in enumerate(titles.items(), 4):
+    small(f"bandwidth-{size}", fit.embedding, roll.truth[fit.points, 1])
+for size, d in zip(SIZES, (1, 2, 3), strict=True):
     fit = select_coordinates(strip.X, intrinsic_dim=d, subset_size=max(2, d), bandwidth=0.45)
-    panel(figure.add_subplot(4, 3, place), fit.embedding, strip.truth[:, 1], title)
-titles = {4: "m = 4, too small: a curve", 20: "m = 20: the strip", 40: "m = 40: no better, slower"}
-for place, (m, title) in enumerate(titles.items(), 7):
+    small(f"dimension-{size}", fit.embedding, strip.truth[:, 1])
+for size, m in zip(SIZES, (4, 20, 40), strict=True):
     fit = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.45, n_components=m)
-    panel(figure.add_subplot(4, 3, place), fit.embedding, strip.truth[:, 1], title)
-titles = {2: "s = 2, too small: the torus folds", 3: "s = 3: a tube", 4: "s = 4: one more than it needs"}
-for place, (s, title) in enumerate(titles.items(), 10):
+    small(f"eigenvectors-{size}", fit.embedding, strip.truth[:, 1])
+for size, s in zip(SIZES, (2, 3, 4), strict=True):
     fit = select_coordinates(torus.X, intrinsic_dim=2, subset_size=s, bandwidth=2.7)
-    height = torus.truth[:, -1]
-    if s == 2:
-        panel(figure.add_subplot(4, 3, place), fit.embedding, height, title)
-        continue
-    axes = figure.add_subplot(4, 3, place, projection="3d")
-    axes.scatter(*(fit.embedding / fit.embedding.std(axis=0)).T[:3], c=height, s=2, cmap="viridis")
-    axes.set_title(title, fontsize=11)
-    axes.set_axis_off()
-    axes.set_box_aspect(None, zoom=1.35)
-figure.savefig(HERE / "parameters.png", dpi=110)
+    small(f"size-{size}", fit.embedding, torus.truth[:, -1])
 
 strip = datasets.load("D1", n_samples=2_000)
 chosen = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.55)

@@ -21,23 +21,25 @@ ANSWERS = {
     "parameters": "bandwidth* epsilon sigma kernel dimension* eigenvectors* how many n_components parameters sign",
     "judging": "trust reliable stability* confidence bootstrap diagnose* fold knot check quality verdict*",
     "data": "csv parquet hdf5 nan sparse dataframe pandas load read file formats input molecules",
-    "plots": "plot* picture figure color* colors* colour matplotlib legend report* html interactive browser notebook",
+    "plots": "plot* picture figure color* colors* colour matplotlib legend",
+    "report": "report* html* interactive browser notebook explore compare",
     "new-points": "new points* out-of-sample out of sample nystrom nyström transform* inverse extension",
     "pipelines": "sklearn scikit-learn* pipeline* anndata* scanpy* umap* initialization",
     "command-line": "command* cli shell terminal",
     "jobs": "cluster* dask* slurm memory* checkpoint* resume s3 cloud configuration",
     "messages": "warning* error* code message",
-    "problems": "converge* convergence* eigsh* arpack lobpcg hangs spectral components* palantir eigengap"
-    " gradient* gradients* order swap procrustes align",
+    "spectral-embedding-hangs": "converge* convergence* eigsh* arpack lobpcg hangs* spectral eigensolver",
+    "which-diffusion-components": "components* component palantir* eigengap* diffmap",
+    "gradients-swap-their-order": "gradient* gradients* order* swap* procrustes align brainspace",
     "faq": "disconnected* faq question help",
-    "comparison": "package* alternatives comparison vs phate torchdr uqpy brainspace cuml migrate* megaman pydiffmap"
-    " datafold gamma convention",
+    "comparison": "package* alternatives comparison vs phate torchdr cuml",
+    "coming-from": "coming migrate* megaman* pydiffmap* datafold* uqpy* gamma* convention* spectralembedding",
     "speed": "speed* fast slow* benchmark gpu* cuda* cupy time",
     "cite": "cite* citation bibtex reference paper contribute* contributing",
     "gallery/index": "examples* gallery",
     "theory/criterion": "criterion regularization penalty proof",
 }
-LAST = ("api/", "gallery/", "reference")
+LAST = ("api/", "gallery/", "reference", "messages")
 SCORER = """
 var Scorer = {
   objNameMatch: 11, objPartialMatch: 6, objPrio: {0: 15, 1: 5, 2: -5}, objPrioDefault: 0,
@@ -66,8 +68,12 @@ def write_scorer(folder: Path) -> str:
 
 
 def add_words(app: Any, document: nodes.document) -> None:
+    """Name the words of a page for our search, and its first paragraph for search engines, which quote it."""
     if words := ANSWERS.get(app.env.docname):
         document.insert(0, nodes.meta("", name="keywords", content=words.replace("*", "").replace(" ", ", ")))
+    paragraphs = (node for node in document.findall(nodes.paragraph) if not isinstance(node.parent, nodes.Admonition))
+    if first := next(paragraphs, None):  # not the note above an example
+        document.insert(0, nodes.meta("", name="description", content=first.astext().replace("\n", " ")))
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -53,7 +53,8 @@ plot.embedding(selection, colors=columns, title="The chosen").savefig("chosen.pn
 
 # %%
 # The first two make a curve, on which the second column is scattered. The chosen two fill an area, and both columns
-# vary smoothly over it. That is what you want to see: neighbours in the map have similar values.
+# vary smoothly over it. That is what you want to see: neighbours in the map have similar values. It does not matter
+# that one end is stretched.
 #
 # Is the map one-to-one?
 # ----------------------

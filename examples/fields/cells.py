@@ -13,7 +13,8 @@ cells = scanpy.datasets.pbmc68k_reduced()  # 700 cells, with PCA, neighbours and
 old, new = cells[::2].copy(), cells[1::2].copy()
 
 # %%
-# From the graph of ``scanpy.pp.neighbors``: every cell gets a place, however far apart the clusters are.
+# From the graph of ``scanpy.pp.neighbors``: every cell gets a place, however far apart the clusters are. The verdict is
+# doubtful, and rightly: these cells are clusters rather than one sheet.
 
 selection = ies_gpu.anndata.select(cells, use="connectivities", subset_size=2)
 print(selection)
