@@ -38,7 +38,7 @@ FIELDS = (
 )  # fmt: skip
 # of the diagnostics, without seconds, versions and wording; warnings are compared by their number
 FACTS = (
-    "mean_degree", "graph_components", "residuals", "thin_points", "degenerate_points", "floored_points",
+    "mean_degree", "graph_components", "residuals", "degenerate_points", "floored_points",
     "stray_coordinates", "stray_points", "regret_passed", "sets_scored", "approximations", "points_digest",
     "n_features", "seen_dimension",
 )  # fmt: skip

@@ -15,7 +15,8 @@ nearest neighbours, and no truth needs to be known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,58 +45,70 @@ NEIGHBOURS = 10  # in the map, whose mean predicts a point
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer is seen in no picture
 CAP = 1.5  # one region counts no more than this
 
-FUNCTIONS = 32, 16  # random ones, in place of points: of few, and of more than are looked at, which cost most
+FUNCTIONS = 16  # random ones, in place of points
+GRAPH_REGIONS = 30
+ORDER = 6  # of the polynomials that average them: a lower one needs fewer products, and ripples more
 MIXED = {60: 0.5, 120: 0.25}  # points whose numbers one value has mixed, of 2,000 or fewer, and the part in a region
 PER = 2_000
-STEPS = 100  # averagings at most
+STEPS = 31  # averagings at most, which are worth 100 powers of P
 FEWEST = 30
 
 
-class Lost(NamedTuple):
-    """What a map loses, and whether the graph has as many directions as were asked for (None: not looked at)."""
+class Regions(NamedTuple):
+    """Some neighbourhoods of equally many points, and how these spread."""
 
-    share: float  # of the variance along the worst local direction, mean over regions: about 1 if lost everywhere
+    rows: np.ndarray  # (r, size) the points of each
+    axes: np.ndarray  # (r, D, d) the directions of their local planes, over the spread along them
+    spectra: np.ndarray  # (r, d + 1) variances, falling
+
+
+class Ground(NamedTuple):
+    """Values that vary along every direction at some points, by which maps of these points are judged.
+
+    With functions on a graph comes whether that has as many directions as were asked for.
+    """
+
+    layers: list[tuple[np.ndarray, list[Regions]]]  # values (q, c), and regions in which they are looked at
     last: float | None = None  # local variance along the d-th direction over the one before; small if d is too large
     next: float | None = None  # of the direction after the d-th over the d-th; large if d is too small
 
+    def lost(self, Y: Array) -> float:
+        """Return the share that a map (n, s) loses of the worst local direction: about 1 if it is lost everywhere."""
+        near = nearest_in_map(on_sample(Y))
+        return max(lost_in(regions, values - mean_over(values, near)) for values, regions in self.layers)
 
-def lost_of_points(X: Array, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
-    """Return what each of some maps (n, s) loses of points (n, D), with local planes of dimension d."""
-    X = on_sample(X, random_state)
+
+def ground_of_points(X: Array, d: int) -> Ground:
+    """Return points (n, D), or their principal components, with local planes of dimension d."""
+    X = on_sample(X)
     X = X - X.mean(axis=0)
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
-    near = [nearest_in_map(on_sample(Y, random_state)) for Y in maps]
-    return [Lost(lost_along(X, X - mean_over(X, rows), d)) for rows in near]
+    return Ground([(X, regions_of_points(X, d))])
 
 
-def lost_of_graph(laplacian: Any, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
-    """Return what each of some maps (n, s), in the order of the input, loses of the graph of a Laplacian.
+def ground_of_graph(laplacian: Any, d: int) -> Ground:
+    """Return random functions that the graph of a Laplacian has averaged, in the order of the input.
 
     Neither the device nor the order in which it keeps the rows matters: random functions and samples go by the rows of
     the input.
     """
-    n = laplacian.shape[0]
-    near = [nearest_in_map(on_sample(Y, random_state)) for Y in maps]
-    shares, spectra = [], np.empty(0)
-    for F, part in averaged_functions(laplacian, random_state):
-        F = on_sample(laplacian.rows.to_user(F), random_state)
-        size, dims = region_size(len(F), part / n, FEWEST), min(d, F.shape[1] - 1)
-        found = [lost_in_regions(F, F - mean_over(F, rows), size, dims) for rows in near]
-        shares.append([float(lost.mean()) for lost, _ in found])
-        spectra = found[0][1]
-    ratios = np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)  # at the wider scale
-    last, following = float(ratios[d - 2]) if d > 1 else 1.0, float(ratios[d - 1])
-    return [Lost(max(each), last, following) for each in zip(*shares, strict=True)]
+    n, layers = laplacian.shape[0], []
+    for F, part in averaged_functions(laplacian):
+        F = on_sample(laplacian.rows.to_user(F))
+        layers.append((F, [regions_of(F, region_size(len(F), part / n, FEWEST), d, GRAPH_REGIONS)]))
+    spectra = layers[-1][1][0].spectra  # at the wider scale
+    ratios = np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)
+    return Ground(layers, float(ratios[d - 2]) if d > 1 else 1.0, float(ratios[d - 1]))
 
 
-def on_sample(rows: Array, random_state: int) -> np.ndarray:
+def on_sample(rows: Array) -> np.ndarray:
     """Return the sampled rows of an array, on the host and in float64."""
     backend = backend_of(rows)
     with backend.active():
         if len(rows) > SAMPLE:
-            rows = rows[backend.asarray(sample_rows(len(rows), SAMPLE, random_state))]
+            rows = rows[backend.asarray(sample_rows(len(rows), SAMPLE, 0))]
         return backend.to_host(rows).astype(float)
 
 
@@ -117,41 +130,49 @@ def mean_over(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def lost_along(X: np.ndarray, errors: np.ndarray, d: int) -> float:
     """Return the share of the variance that errors are along the worst of d local directions, the mean over regions."""
+    return lost_in(regions_of_points(X, d), errors)
+
+
+def regions_of_points(X: np.ndarray, d: int) -> list[Regions]:
+    """Return regions of both sizes with planes of dimension d."""
     d = min(d, X.shape[1])
-    found = [lost_in_regions(X, errors, region_size(len(X), *pair), d)[0].mean() for pair in SHARES.items()]
-    return float(np.mean(found))
+    return [regions_of(X, region_size(len(X), *pair), d, REGIONS) for pair in SHARES.items()]
 
 
 def region_size(n: int, share: float, fewest: int) -> int:
     return min(n, max(fewest, int(share * n)))
 
 
-def lost_in_regions(X: np.ndarray, errors: np.ndarray, size: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of the variance that errors are along the worst of d directions, and the spectrum of d + 1.
-
-    One row per region: the ``size`` points that are nearest to a sampled one.
-    """
-    centres = X[sample_rows(len(X), REGIONS, 1)]
+def regions_of(X: np.ndarray, size: int, d: int, regions: int) -> Regions:
+    """Return the ``size`` points that are nearest to each of some, and the d directions in which they spread most."""
+    centres = X[sample_rows(len(X), regions, 1)]
     apart = (X * X).sum(axis=1) - 2 * (centres @ X.T)
     rows = np.argpartition(apart, size - 1, axis=1)[:, :size]
     Z = X[rows] - X[rows].mean(axis=1, keepdims=True)
     values, axes = np.linalg.eigh(Z.transpose(0, 2, 1) @ Z / size)
     values, axes = values[:, ::-1], axes[:, :, ::-1][:, :, :d]
     spread = np.sqrt(np.maximum(values[:, :d], 1e-12 * np.maximum(values[:, :1], 1e-300)))
-    scaled = errors[rows] @ (axes / spread[:, None, :])
-    worst = np.linalg.eigvalsh(scaled.transpose(0, 2, 1) @ scaled / size)[:, -1]
-    return np.minimum(worst, CAP), values[:, : d + 1]
+    return Regions(rows, axes / spread[:, None, :], values[:, : d + 1])
 
 
-def averaged_functions(laplacian: Any, random_state: int) -> list[tuple[Array, float]]:
+def lost_in(regions: Sequence[Regions], errors: np.ndarray) -> float:
+    """Return the share of the variance that errors are along the worst direction of regions, the mean over all."""
+    shares = []
+    for rows, axes, _ in regions:
+        scaled = errors[rows] @ axes
+        worst = np.linalg.eigvalsh(scaled.transpose(0, 2, 1) @ scaled / rows.shape[1])[:, -1]
+        shares.append(float(np.minimum(worst, CAP).mean()))
+    return float(np.mean(shares))
+
+
+def averaged_functions(laplacian: Any) -> list[tuple[Array, float]]:
     """Return random functions, averaged over the graph until one value mixes some points, and how many a region has."""
     P, n = laplacian.operator, laplacian.shape[0]
     backend = backend_of(P.matrix.data if P.has_matrix else laplacian.anchor)
     grown, wanted = max(1.0, n / PER), list(MIXED.items())
-    drawn, found = np.random.default_rng(random_state).normal(size=(n, FUNCTIONS[n > SAMPLE])), []
-    F = backend.asarray(laplacian.rows.to_device(drawn))
-    for step in range(1, STEPS + 1):
-        F = P.product(F, backend)
+    drawn, found = np.random.default_rng(0).normal(size=(n, FUNCTIONS)), []
+    averages = averages_of(backend.asarray(laplacian.rows.to_device(drawn)), lambda F: P.product(F, backend))
+    for step, F in zip(range(1, STEPS + 1), averages, strict=False):
         mixed = 1 / float(backend.xp.median((F * F).mean(axis=1)))
         while wanted and (step == STEPS or mixed >= min(grown * wanted[0][0], n / 6)):
             least, part = wanted.pop(0)
@@ -159,6 +180,18 @@ def averaged_functions(laplacian: Any, random_state: int) -> list[tuple[Array, f
         if not wanted:
             break
     return found
+
+
+def averages_of(F: Array, product: Callable[[Array], Array]) -> Iterator[Array]:
+    """Yield ``R_k(P) F`` for k = 1, 2, ..., by one product with P each.
+
+    R_k is the Gegenbauer polynomial of order ``ORDER``, 1 at 1. It averages as far as the power
+    ``k (k + 2 ORDER) / (2 ORDER + 1)`` of P would.
+    """
+    before = F
+    for k in count():
+        F, before = (2 * (k + ORDER) * product(F) - k * before) / (k + 2 * ORDER), F
+        yield F
 
 
 def evenly_steep(Y: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
@@ -219,8 +252,9 @@ def shape_of_map(
 ) -> tuple[float, Folds | None]:
     """Return the share of points at which parts that are far apart nearly touch in a map, and its folds."""
     collapse = collapse_of(evenly_steep(unit, eigenvalues), members, min(NEIGHBORS, len(unit) - 1))
-    flat = flatness_of(bases, sigma, eigenvalues, members)[0]
-    touching = float(((collapse.ratio > COLLAPSED) & (flat >= FLAT)).mean())
+    there = np.flatnonzero(collapse.ratio > COLLAPSED)
+    flat = flatness_of(bases[there], sigma[there], eigenvalues, members)[0]
+    touching = float((flat >= FLAT).sum() / len(unit))
     return touching, find_folds(bases, sigma, eigenvalues, members, collapse.in_all)
 
 
@@ -274,12 +308,9 @@ def orientation(bases: np.ndarray, near: np.ndarray) -> np.ndarray | None:
     few points that have no such neighbours, or a part of their own, get 0.
     """
     near = near[:, :FEW]
-    (n, k), d = near.shape, bases.shape[2]
-    between = np.empty((n, k, d, d))
-    for a in range(d):
-        for b in range(d):
-            between[:, :, a, b] = np.einsum("nkm,nm->nk", bases[:, :, a][near], bases[:, :, b])
-    alike = np.linalg.det(between)
+    (n, k), (m, d) = near.shape, bases.shape[1:]
+    around = np.ascontiguousarray(bases.transpose(0, 2, 1))[near]
+    alike = np.linalg.det((around.reshape(n, k * d, m) @ bases).reshape(n, k, d, d))
     alike[np.abs(alike) < ALIKE] = 0
     links = scipy.sparse.csr_array((alike.flatten(), near.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
     links.eliminate_zeros()

@@ -26,7 +26,7 @@ from ..embedding.laplacian import Laplacian
 from ..errors import ClusterError
 from ..findings import option, refusal, tell
 from ..options import Options, check_on_cluster
-from ..parameters.judgement import LOOKED, Judgement, Sample, judge, judged, leading, unchecked
+from ..parameters.judgement import LOOKED, Judgement, Sample, judge, judged, unchecked
 from ..results.assembly import assemble, choice_of, diagnostics_of
 from ..results.selection import Selection
 from ..run.fit import Fit
@@ -157,7 +157,7 @@ def judge_in_blocks(fit: Fit, found: SearchResult, *_: Any, **__: Any) -> Judgem
     some = taken_rows(laplacian.team, laplacian.transitions, wanted, *pieces)[1:]
     Y, bases, sigma = (array.astype(float) for array in some)
     sample = Sample(Y, bases, sigma, len(fit.embedding.vectors))
-    return judged([], unchecked(), sample, found, fit.embedding.eigenvalues, leading(found))
+    return judged([], "", unchecked(), sample, found, fit.embedding.eigenvalues)
 
 
 @step("result")

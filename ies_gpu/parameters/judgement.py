@@ -9,11 +9,11 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array, sample_rows
 from ..backend.steps import step
-from ..choice.lost import FUNCTIONS, SMALLEST, Lost, folded_share, lost_of_graph, lost_of_points, shape_of_map
+from ..choice.lost import FUNCTIONS, SMALLEST, Ground, folded_share, ground_of_graph, ground_of_points, shape_of_map
 from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import recurrence
 from ..errors import first_few
-from ..findings import Answer, Finding, answer_on, grave, light, note, option, warning
+from ..findings import Answer, Finding, answer_on, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
 from .bandwidth import degree_bandwidth, sampled_distances
 from .dimension import THRESHOLD, local_spectrum
@@ -24,18 +24,15 @@ if TYPE_CHECKING:
 
 LOST = 0.27, 0.43  # of the worst local direction: above the first a map is not sure, above the second doubtful
 LOST_OF_MANY = 0.27, 0.7  # the same in more than three dimensions, where ten neighbours are further away
-LOST_OF_GRAPH = 0.6, 0.8  # the same where random functions on a graph stand in for the points
+LOST_OF_GRAPH = 0.65, 0.85  # the same where random functions on a graph stand in for the points
 LAST, NEXT = (0.2, 0.15), (0.3, 0.45)  # of the graph's local spectrum: below and above them, d is another
 FEW, FEW_OF_GRAPH = 500, 600  # points, below which nothing is sure
 CLOSE = 0.1  # of the local spectrum: as near to the threshold, the dimension may be another
 AS_GOOD = 0.02  # of a direction that the leading coordinates may lose more than the chosen ones
 FOLDED = 0.025, 0.05  # of the area of a map, on its other side; poor tangents at an edge have shown 0.02
 STABLE = 0.9, 0.6  # of other samples that choose the same set: below the first another is likely, below the second more
-LOOKED = 1_500  # points at most by which shape and stability are judged
-SEEN, SEEN_FROM = 4_000, 40  # points, and how many of them are looked from, for the dimension of given parameters
-# ratio of singular values of the co-metric, which are local variances; the median on D1 to D12 is .27 or more where m
-# suffices. The warning says "a tenth"
-LEAST = 0.1
+LOOKED = 1_000  # points at most by which shape and stability are judged
+SEEN, SEEN_FROM = 4_000, 30  # points, and how many of them are looked from, for the dimension of given parameters
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 # a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
 # two dimensions. Beyond four dimensions the estimate itself falls short
@@ -83,22 +80,25 @@ def judge(
 
     Whether the points have the dimension that the map was made for is looked at where the user gave that.
     """
-    values, d = fit.embedding.eigenvalues, fit.tangents.bases.shape[2]
-    first = leading(found)
+    d, values = fit.tangents.bases.shape[2], fit.embedding.eigenvalues
     with backend_of(fit.embedding.vectors).active():  # X may be on another device
         sample = some_of(fit)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
-        maps = [Y[:, list(subset)] for subset in dict.fromkeys((found.subset, first))]
-        if weights is not None:
-            maps[0] = Y @ backend_of(Y).asarray(weights)
+        chosen = Y[:, list(found.subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
+        first = Y[:, list(leading(found))]
+    if X is None and d >= FUNCTIONS:
+        return judged([], "", unchecked(), sample, found, values, weights)
     if X is not None:
-        lost = lost_of_points(X, maps, d)
-        doubts = lost_findings(lost[0], LOST if d <= 3 else LOST_OF_MANY) + few_findings(len(X), FEW)
-        doubts += dimension_findings(X, d) if has_given_dimension else []
+        ground, limits, of = ground_of_points(X, d), LOST if d <= 3 else LOST_OF_MANY, "the variance"
+        doubts = few_findings(len(X), FEW) + (dimension_findings(X, d) if has_given_dimension else [])
     else:
-        lost = lost_of_graph(laplacian, maps, d) if d < min(FUNCTIONS) else []
-        doubts = graph_findings(lost[0], d) + few_findings(len(Y), FEW_OF_GRAPH) if lost else unchecked()
-    return judged(lost, doubts, sample, found, values, first, weights)
+        ground, limits, of = ground_of_graph(laplacian, d), LOST_OF_GRAPH, "random functions on the graph"
+        doubts = few_findings(len(Y), FEW_OF_GRAPH) + graph_findings(ground, d)
+    lost = [ground.lost(chosen)] + ([] if found.subset == leading(found) else [ground.lost(first)])
+    text = f"the map loses {min(lost[0], 1.0):.0%} of {of} along the worst direction around a point"
+    if lost[0] > limits[1] and ground.lost(Y) > limits[0]:
+        tell(missing_finding(Y.shape[1], d))
+    return judged(lost, text, lost_findings(lost[0], limits, text) + doubts, sample, found, values, weights)
 
 
 def leading(found: SearchResult) -> tuple[int, ...]:
@@ -129,20 +129,20 @@ def turned_sample(
 
 
 def judged(
-    lost: list[Lost],
+    lost: list[float],
+    text: str,
     doubts: list[Finding],
     sample: Sample,
     found: SearchResult,
     values: np.ndarray,
-    first: tuple[int, ...],
     weights: np.ndarray | None = None,
 ) -> Judgement:
-    """Return the answers by what the chosen map and the first coordinates lose, and by a sample of the map."""
+    """Return the answers by what the chosen and the leading coordinates lose, and by a sample of the map."""
     if not found.passed:
         doubts = [*doubts, grave("choice.regret", "no set passes the regret test")]
     answers = {"rank": Answer("unchecked", None, "whether the map keeps every local direction was not checked")}
     if lost:
-        answers["rank"] = answer_on("rank", lost[0].share, lost_text(lost[0]), doubts)
+        answers["rank"] = answer_on("rank", lost[0], text, doubts)
     answers["shape"], more = shape_of(*turned_sample(sample, found.subset, values, weights))
     doubts += more
     share = recurrence(sample.bases, sample.n, found, values)
@@ -154,7 +154,7 @@ def judged(
         doubts.append(
             light("stable.rivals", f"another sample may choose another set (this one in {share:.0%} of draws)")
         )
-    answers["needed"], more = needed(lost, found.subset, first)
+    answers["needed"], more = needed(lost, found.subset, leading(found))
     return Judgement(answers, doubts + more)
 
 
@@ -163,19 +163,20 @@ def unchecked() -> list[Finding]:
     return [light("rank.unchecked", "whether the map keeps every local direction was not checked")]
 
 
-def lost_text(lost: Lost) -> str:
-    """Say how much a map loses."""
-    what = "the variance" if lost.last is None else "random functions on the graph"  # of which a sound map loses more
-    return f"the map loses {min(lost.share, 1.0):.0%} of {what} along the worst direction around a point"
-
-
-def lost_findings(lost: Lost, limits: tuple[float, float]) -> list[Finding]:
+def lost_findings(share: float, limits: tuple[float, float], text: str) -> list[Finding]:
     """Return what speaks against a map that loses so much of its worst local direction."""
-    if lost.share <= limits[0]:
+    if share <= limits[0]:
         return []
-    if lost.share <= limits[1]:
-        return [light("choice.lost_direction", lost_text(lost))]
-    return [grave("choice.lost_direction", lost_text(lost), f"raise {option('n_components')}, or add points")]
+    if share <= limits[1]:
+        return [light("choice.lost_direction", text)]
+    advice = f"add points, or raise {option('subset_size')} or {option('n_components')}"
+    return [grave("choice.lost_direction", text, advice)]
+
+
+def missing_finding(m: int, d: int) -> Finding:
+    """The warning that no set of the m coordinates can be a map of d dimensions."""
+    text = f"all of phi1..phi{m} together lose one of the {dimensions(d)}, so no set of them keeps it"
+    return warning("dimension.missing", text, f"raise {option('n_components')}, or lower {option('intrinsic_dim')}")
 
 
 def few_findings(n: int, few: int) -> list[Finding]:
@@ -183,10 +184,10 @@ def few_findings(n: int, few: int) -> list[Finding]:
     return [light("choice.few_points", f"only {n} points")] if n < few else []
 
 
-def graph_findings(lost: Lost, d: int) -> list[Finding]:
-    """Return what speaks against a map of a graph: what it loses, and another dimension."""
-    found = lost_findings(lost, LOST_OF_GRAPH)
-    for value, limits, other in ((lost.last, LAST, d - 1), (lost.next, NEXT, d + 1)):
+def graph_findings(ground: Ground, d: int) -> list[Finding]:
+    """Return whether functions on a graph show another dimension than the one given."""
+    found = []
+    for value, limits, other in ((ground.last, LAST, d - 1), (ground.next, NEXT, d + 1)):
         assert value is not None
         beyond = [value < limit if other < d else value > limit for limit in limits]
         if any(beyond):
@@ -249,30 +250,25 @@ def is_folded(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> bo
     return folded_share(sample.unit, *sample[1:3], values, list(subset)) > FOLDED[1]
 
 
-def needed(lost: list[Lost], subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
+def needed(lost: list[float], subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
     """Return whether the leading coordinates lose more than the chosen ones, and a note if they do not."""
     if subset == first:
         return Answer("good", 0.0, "the chosen coordinates are the leading ones"), []
     if not lost:
         return Answer("unchecked", None, "the leading coordinates were not compared"), []
-    more = lost[1].share - lost[0].share
+    more = lost[1] - lost[0]
     if more >= AS_GOOD:
-        share = min(lost[1].share, 1.0)
-        return Answer("good", more, f"the leading {names_text(first)} lose {share:.0%} along their worst direction"), []
+        text = f"the leading {names_text(first)} lose {min(lost[1], 1.0):.0%} along their worst direction"
+        return Answer("good", more, text), []
     keep, them = ("keeps", "it") if len(first) == 1 else ("keep", "them")
     text = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
     return Answer("fair" if more > -AS_GOOD else "bad", more, text), [note("choice.leading_as_good", text)]
 
 
-def is_thin(singular_values: Array) -> Array:
-    """Whether the coordinates hardly vary at a point along the last of d dimensions: (n, d) -> (n,)."""
-    return singular_values[:, -1] < LEAST * singular_values[:, 0]
-
-
 def doubts_of(
     facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
 ) -> list[Finding]:
-    """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension that is missing, strays.
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension too many, strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
     complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is
@@ -280,17 +276,13 @@ def doubts_of(
     """
     found = []
     entry, d, m = options.entry, options.intrinsic_dim, options.n_components
-    share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
+    share = (facts["mean_degree"] or 0) / n
     if entry == "X" and share > COMPLETE:
         way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
         way = "pass a smaller one, or more points" if found_here else way
         who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
         text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
         found.append(warning("graph.complete", text, way))
-    if thin > 0.5:
-        text = f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (by less than a "
-        advice = f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"
-        found.append(warning("dimension.thin", f"{text}tenth of the variance along the first)", advice))
     seen = facts.get("seen_dimension")
     if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
         text = f"the points look like a shape of dimension {seen:.1f} by their nearest neighbours, so "

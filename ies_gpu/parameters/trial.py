@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend.array import Array, column_units, sample_rows, spaced_rows
-from ..choice.lost import lost_of_points
+from ..choice.lost import ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
@@ -90,7 +90,7 @@ class Trial:
 
             def measure() -> float:
                 Y = self.embedding.coordinates[:, list(subset)]
-                return lost_of_points(self.X[own], [Y[own]], self.tangents.bases.shape[2])[0].share
+                return ground_of_points(self.X[own], self.tangents.bases.shape[2]).lost(Y[own])
 
             self.missing[subset] = self.run.backend.retried("scan", measure)
         return self.missing[subset]

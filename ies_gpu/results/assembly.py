@@ -22,7 +22,7 @@ from ..embedding.scale_and_sign import scale_factors, signs
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.dimension import dimension_of_sample
-from ..parameters.judgement import Judgement, doubts_of, is_thin
+from ..parameters.judgement import Judgement, doubts_of
 from ..run.fingerprint import points_digest, versions
 from ..run.fit import Fit
 from ..run.inputs import Inputs
@@ -151,12 +151,12 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
     def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
         floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
         equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)
-        return floored.sum(), equal.sum(), is_thin(sigma).sum()
+        return floored.sum(), equal.sum()
 
     backend, n = backend_of(singular_values), len(singular_values)
-    found = backend.sweep(counts, singular_values, volumes, bytes_per_row=100.0, stage="result", sums=3)
-    floored, equal, thin = (int(backend.to_host(count)) for count in found)
-    return {"floored_points": floored, "degenerate_points": equal / n, "thin_points": thin / n}
+    found = backend.sweep(counts, singular_values, volumes, bytes_per_row=100.0, stage="result", sums=2)
+    floored, equal = (int(backend.to_host(count)) for count in found)
+    return {"floored_points": floored, "degenerate_points": equal / n}
 
 
 def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, judgement: Judgement) -> Selection:

@@ -143,7 +143,7 @@ def test_bandwidths_that_break_the_graph_are_left_out():
 def test_coordinates_that_lack_a_dimension_are_named(strip):
     """phi1 to phi3 of a long strip all depend on its length alone: the second dimension is not there."""
     given = {"bandwidth": 0.12, "intrinsic_dim": 2, "subset_size": 2}
-    with warned("dimension.thin"):
+    with warned("dimension.missing"):
         select_coordinates(strip[0], n_components=3, **given)
     assert select_coordinates(strip[0], n_components=10, **given).diagnostics["warnings"] == ()
 

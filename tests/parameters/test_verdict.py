@@ -18,7 +18,7 @@ from ies_gpu import (
     knn_graph,
     select_coordinates,
 )
-from ies_gpu.choice.lost import lost_of_points
+from ies_gpu.choice.lost import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
 from ies_gpu.parameters.dimension import dimension_of_sample
 from ies_gpu.parameters.explained import unexplained_variance
@@ -48,7 +48,7 @@ def test_a_map_that_has_lost_a_direction_or_has_another_dimension_is_doubtful(st
     """The two true coordinates of a strip; its length and a function of it; and with other numbers of dimensions."""
     X, flat = strip
     curve = np.column_stack([flat[:, 0], flat[:, 0] ** 2])
-    good, bad = (lost_findings(lost, LOST) for lost in lost_of_points(X, (flat, curve), 2))
+    good, bad = (lost_findings(ground_of_points(X, 2).lost(Y), LOST, "lost") for Y in (flat, curve))
     assert not good and [finding.code for finding in bad] == ["choice.lost_direction"]
     assert verdict_on(bad) == verdict_on(dimension_findings(X, 1)) == "doubtful"
     assert not dimension_findings(X, 2) and dimension_findings(X, 1)[0].advised == {"intrinsic_dim": "2"}
