@@ -84,7 +84,7 @@ def test_on_a_rectangle_the_turned_coordinate_is_nearer_to_the_true_eigenfunctio
     np.testing.assert_allclose(selection.embedding[:, 0], selection.coordinates[:, 0], rtol=1e-12)  # a product with W
 
 
-def test_without_points_eigenvectors_stand_in(strip, selection):
+def test_without_points_functions_on_the_graph_stand_in(strip, selection):
     kernel = gaussian_kernel(radius_graph(strip, radius=0.6), bandwidth=0.2)
     found = select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2)
     assert found.subset == selection.subset
