@@ -9,8 +9,7 @@ if that is no more than before. Without points, random functions that the graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,15 @@ from .criterion import check_subsets, stray_coordinates
 from .lost import (
     COMPONENTS,
     FEWEST,
+    GRAPH_REGIONS,
+    Regions,
     averaged_functions,
-    lost_along,
-    lost_in_regions,
+    lost_in,
     mean_over,
     nearest_in_map,
     region_size,
+    regions_of,
+    regions_of_points,
 )
 from .naming import coordinate_names, formula
 
@@ -115,11 +117,15 @@ def untangle(
     wide = more_open(F, values, apart, price)
     turns, Z, d = [start, without_small(apart), without_small(wide)], some(Y, TESTED_BY) * unit, F.shape[2]
     if X is not None:
-        W = best_turn(turns, Z, some(X, TESTED_BY, rows), partial(lost_along, d=d))
+        points = in_leading_axes(some(X, TESTED_BY, rows))
+        W = best_turn(turns, Z, points, regions_of_points(points, d))
     else:
-        functions, size = averaged_functions(laplacian, 0)[-1]
-        lost = partial(lost_within, share=size / n, d=d)
-        W = best_turn(turns, Z, some(functions, TESTED_BY), lost, loses=MENDS, worse=100.0)  # their axes mean nothing
+        functions, size = averaged_functions(laplacian)[-1]
+        points = some(functions, TESTED_BY)
+        regions = regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)
+        W = best_turn(
+            turns, Z, points, [regions], loses=MENDS, worse=100.0
+        )  # no axis of theirs means more than another
     if W is None:
         return None
     W = W.T * unit[:, None]
@@ -199,23 +205,22 @@ def without_small(W: np.ndarray) -> np.ndarray:
     return W / np.linalg.norm(W, axis=1, keepdims=True)
 
 
-def lost_within(X: np.ndarray, errors: np.ndarray, share: float, d: int) -> float:
-    """The share of the variance that errors are along the worst of d directions, in regions with a share of points."""
-    return float(lost_in_regions(X, errors, region_size(len(X), share, FEWEST), d)[0].mean())
+def in_leading_axes(X: np.ndarray) -> np.ndarray:
+    """Centred points by their leading principal components, in a unit in which squares neither overflow nor vanish."""
+    X = X - X.mean(axis=0)
+    X = X / (np.abs(X).max() or 1.0)
+    return X @ leading_axes(X, COMPONENTS)
 
 
 def best_turn(
-    turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, lost: Callable[..., float], loses: float = LOSES,
+    turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: list[Regions], loses: float = LOSES,
     worse: float = WORSE,
 ) -> np.ndarray | None:  # fmt: skip
     """The turn that loses least of the worst direction around a point, or None if it is the first, which is none.
 
-    It must leave clearly less of the points unexplained than the first, on the mean of the principal axes that are not
-    noise, and hardly more on any. Where a direction is as good as lost, the set is wrong, and a turn has to mend it.
+    It must leave clearly less of the points unexplained than the first, on the mean of the axes that are not noise, and
+    hardly more on any. Where a direction is as good as lost, the set is wrong, and a turn has to mend it.
     """
-    X = X - X.mean(axis=0)
-    X = X / (np.abs(X).max() or 1.0)
-    X = X @ leading_axes(X, COMPONENTS)
     errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
     left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
     shares = left[:, np.min(left, axis=0) < NOISE]
@@ -223,8 +228,8 @@ def best_turn(
     passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= worse * less.max(axis=1))
     if not passed.any():
         return None
-    before = lost(X, errors[0])
-    after = {int(k): lost(X, errors[k]) for k in np.flatnonzero(passed)}
+    before = lost_in(regions, errors[0])
+    after = {int(k): lost_in(regions, errors[k]) for k in np.flatnonzero(passed)}
     best = min(after, key=lambda k: after[k])
     return turns[best] if after[best] <= before * (loses if before < LOST else MENDS) else None
 
