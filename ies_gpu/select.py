@@ -192,7 +192,7 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
     is_given = automatic is None or "intrinsic_dim" not in automatic["chosen"]
     rows = fitted.laplacian.rows  # those of a cluster stay there
     X = None if rows is None else points_of(given, rows.used)
-    weights = untangled(X, options, fitted, found, run)
+    weights = untangled(X, laplacian, options, fitted, found, run)
     turn = {} if weights is None else {"weights": weights}
     judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given, **turn)
     del laplacian

@@ -128,11 +128,6 @@ def mean_over(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return total / rows.shape[1]
 
 
-def lost_along(X: np.ndarray, errors: np.ndarray, d: int) -> float:
-    """Return the share of the variance that errors are along the worst of d local directions, the mean over regions."""
-    return lost_in(regions_of_points(X, d), errors)
-
-
 def regions_of_points(X: np.ndarray, d: int) -> list[Regions]:
     """Return regions of both sizes with planes of dimension d."""
     d = min(d, X.shape[1])

@@ -1,14 +1,16 @@
 """Turn chosen eigenvectors within the blur of the sample, so that their map is as straight as the sample allows.
 
 A finite sample mixes eigenvectors whose eigenvalues are close, and the right set then still gives a bow-tie or a wave.
-How far two are mixed has a standard error, which prices every turn; no group of eigenvectors is cut off. Candidates are
-two turns that lessen the energy that coordinates share, in closed form, and one that makes the map as open as possible.
-The best of them is taken if it loses no local direction and explains the points better; otherwise nothing is turned.
+How far two are mixed has a standard error, which prices every turn; no group of eigenvectors is cut off. One
+turn lessens the energy that coordinates share, in closed form; another, from there on, makes the map as open as
+possible. Each must explain the points better; the one that loses least of the worst direction around a point is taken,
+if that is no more than before. Without points, random functions that the graph has averaged stand in for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,25 +21,38 @@ from ..embedding.order import leading_axes
 from ..findings import Finding, note, option
 from ..validation import check_real_array
 from .criterion import check_subsets, stray_coordinates
-from .lost import COMPONENTS, SAMPLE, lost_along, mean_over, nearest_in_map
+from .lost import (
+    COMPONENTS,
+    FEWEST,
+    GRAPH_REGIONS,
+    Regions,
+    averaged_functions,
+    lost_in,
+    mean_over,
+    nearest_in_map,
+    region_size,
+    regions_of,
+    regions_of_points,
+)
 from .naming import coordinate_names, formula
 
-FEWEST = 100  # points, below which nothing is turned
-TURNED_BY = 2_000  # points at most that a turn is found from; it is tested on as many as a verdict looks at
-SHARED = 0.01, 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
+TOO_FEW = 100  # points, below which nothing is turned
+TURNED_BY, TESTED_BY = 2_000, 4_000  # points at most that a turn is found from, and tested on
+SHARED = 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
 OPEN = 0.003  # and beside the logarithm of the volume
 ENOUGH = {"maxiter": 60, "ftol": 1e-6}  # steps, and how little one may gain: no picture shows more
 FLOOR = 0.02  # of a squared volume, at which the logarithm ends
 SMALL = 0.02  # weights that are left out
 LOSES, EXPLAINS = 1.02, 0.95  # times what was lost of a direction, and unexplained of the points: a turn is taken below
 NOISE = 0.9  # unexplained share of an axis from which on it is noise
+LOST, MENDS = 0.9, 0.9  # a direction as good as lost, and times that what may be lost then; without points, always
 WORSE = 0.2  # of the gain on one axis, the most that may be lost on another
 
 
 @step("untangle")
 def untangle(
     coordinates: Array, eigenvalues: Array, bases: Array, singular_values: Array, subset: Sequence[int], *,
-    X: Array = None, rows: np.ndarray | None = None,
+    X: Array = None, laplacian: Any = None, rows: np.ndarray | None = None,
 ) -> np.ndarray | None:  # fmt: skip
     """Turn the chosen coordinates but the first, if that straightens the map.
 
@@ -53,7 +68,9 @@ def untangle(
     subset : sequence of int
         The chosen ones, 0-based.
     X : ndarray of shape (n_samples, n_features), optional
-        The points, by which a turn is tested; without them all eigenvectors stand in.
+        The points, by which a turn is tested.
+    laplacian : Laplacian, optional
+        In place of the points: its graph averages random functions, and these are predicted instead.
     rows : ndarray of shape (n_samples,), optional
         The row of ``X`` of each point, where the coordinates stand in another order.
 
@@ -78,7 +95,7 @@ def untangle(
     Y = check_real_array("coordinates", coordinates, 2)
     backend, (n, m) = backend_of(Y), Y.shape
     S = [int(k) for k in check_subsets([list(subset)], m)[0]]
-    if n < FEWEST or len(S) < 2 or bases.shape[2] < 2:  # along a curve, coordinates share all of their energy
+    if n < TOO_FEW or len(S) < 2 or bases.shape[2] < 2:  # along a curve, coordinates share all of their energy
         return None
 
     def some(array: Array, most: int, order: np.ndarray | None = None) -> np.ndarray:
@@ -96,11 +113,19 @@ def untangle(
     price[:, stray_coordinates(Y)] = 1e8
     price[range(len(S)), S] = 0
     start = np.eye(m)[S]
-    turns = [less_shared(F, start, price, mu) for mu in SHARED]
-    turns.append(more_open(F, values, turns[-1], price))
-    Z = some(Y, SAMPLE) * unit
-    points = Z / np.sqrt(np.maximum(values, 1e-12)) if X is None else some(X, SAMPLE, rows)
-    W = best_turn([start, *map(without_small, turns)], Z, points, F.shape[2])
+    apart = less_shared(F, start, price)
+    wide = more_open(F, values, apart, price)
+    turns, Z, d = [start, without_small(apart), without_small(wide)], some(Y, TESTED_BY) * unit, F.shape[2]
+    if X is not None:
+        points = in_leading_axes(some(X, TESTED_BY, rows))
+        W = best_turn(turns, Z, points, regions_of_points(points, d))
+    else:
+        functions, size = averaged_functions(laplacian)[-1]
+        points = some(functions, TESTED_BY)
+        regions = regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)
+        W = best_turn(
+            turns, Z, points, [regions], loses=MENDS, worse=100.0
+        )  # no axis of theirs means more than another
     if W is None:
         return None
     W = W.T * unit[:, None]
@@ -132,7 +157,7 @@ def shared_energy(F: np.ndarray, W: np.ndarray, j: int) -> tuple[np.ndarray, np.
     return np.matmul(F, along).transpose(1, 0, 2).reshape(m, q * d) @ flat.T / q, flat @ flat.T / q
 
 
-def less_shared(F: np.ndarray, W: np.ndarray, price: np.ndarray, mu: float) -> np.ndarray:
+def less_shared(F: np.ndarray, W: np.ndarray, price: np.ndarray) -> np.ndarray:
     """Each coordinate but the first in turn: the least energy shared with the others, an eigenproblem of m x m."""
     from scipy.linalg import eigh
 
@@ -140,7 +165,7 @@ def less_shared(F: np.ndarray, W: np.ndarray, price: np.ndarray, mu: float) -> n
     for j in range(1, len(W)):
         Q, C = shared_energy(F, W, j)
         size = np.maximum(C.diagonal(), 1e-12 * C.diagonal().max())
-        W[j] = eigh(Q + mu * np.diag(price[j] * size), C + 1e-9 * np.diag(size))[1][:, 0]
+        W[j] = eigh(Q + SHARED * np.diag(price[j] * size), C + 1e-9 * np.diag(size))[1][:, 0]
         W[j] /= np.linalg.norm(W[j])
     return W
 
@@ -180,25 +205,33 @@ def without_small(W: np.ndarray) -> np.ndarray:
     return W / np.linalg.norm(W, axis=1, keepdims=True)
 
 
-def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, d: int) -> np.ndarray | None:
-    """The turn that leaves least of the points unexplained, or None if none is better than the first, which is none.
-
-    It must leave clearly less than the first, on the mean of the principal axes that are not noise, hardly more on any,
-    and lose no more of the worst direction around a point.
-    """
+def in_leading_axes(X: np.ndarray) -> np.ndarray:
+    """Centred points by their leading principal components, in a unit in which squares neither overflow nor vanish."""
     X = X - X.mean(axis=0)
     X = X / (np.abs(X).max() or 1.0)
-    X = X @ leading_axes(X, COMPONENTS)
+    return X @ leading_axes(X, COMPONENTS)
+
+
+def best_turn(
+    turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: list[Regions], loses: float = LOSES,
+    worse: float = WORSE,
+) -> np.ndarray | None:  # fmt: skip
+    """The turn that loses least of the worst direction around a point, or None if it is the first, which is none.
+
+    It must leave clearly less of the points unexplained than the first, on the mean of the axes that are not noise, and
+    hardly more on any. Where a direction is as good as lost, the set is wrong, and a turn has to mend it.
+    """
     errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
     left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
     shares = left[:, np.min(left, axis=0) < NOISE]
     means, less = shares.mean(axis=1), shares[0] - shares
-    passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
+    passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= worse * less.max(axis=1))
     if not passed.any():
         return None
-    limit = LOSES * lost_along(X, errors[0], d)
-    best_first = (k for k in means.argsort() if passed[k])
-    return next((turns[k] for k in best_first if lost_along(X, errors[k], d) <= limit), None)
+    before = lost_in(regions, errors[0])
+    after = {int(k): lost_in(regions, errors[k]) for k in np.flatnonzero(passed)}
+    best = min(after, key=lambda k: after[k])
+    return turns[best] if after[best] <= before * (loses if before < LOST else MENDS) else None
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:

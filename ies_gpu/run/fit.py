@@ -179,10 +179,15 @@ def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do)
     )  # fmt: skip
 
 
-def untangled(X: Array | None, options: Options, fit: Fit, found: SearchResult, do: Do) -> np.ndarray | None:
-    """Return the weights of eigenvectors in the chosen coordinates; None if these stay as they are."""
-    laplacian, embedding, tangents = fit
-    if not options.untangle:
+def untangled(
+    X: Array | None, laplacian: Laplacian | None, options: Options, fit: Fit, found: SearchResult, do: Do
+) -> np.ndarray | None:
+    """Return the weights of eigenvectors in the chosen coordinates; None if these stay as they are.
+
+    They are tested by the points or, without them, by the graph of the Laplacian.
+    """
+    if not options.untangle or (X is None and laplacian is None):
         return None
-    values, rows = laplacian.scale * embedding.eigenvalues, laplacian.rows.order
-    return do(untangle, embedding.vectors, values, *tangents, found.subset, X=X, rows=rows)
+    values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
+    tested_by = {"laplacian": laplacian} if X is None else {"X": X, "rows": rows}
+    return do(untangle, fit.embedding.vectors, values, *fit.tangents, found.subset, **tested_by)

@@ -18,9 +18,10 @@ from ies_gpu import (
     radius_graph,
     select_coordinates,
 )
+from ies_gpu.choice.lost import regions_of_points
 from ies_gpu.choice.naming import formula
 from ies_gpu.choice.rmetric import tangent_spaces
-from ies_gpu.choice.untangle import more_open, shared_energy, turns_said, untangle
+from ies_gpu.choice.untangle import best_turn, more_open, shared_energy, turns_said, untangle
 
 SIDES = np.array([2 * np.pi, 1.0])
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.2}
@@ -75,6 +76,24 @@ def test_the_open_turn_unmixes_a_factor_and_costs_stop_it():
     np.testing.assert_array_equal(more_open(F, values, start, free)[0], start[0])
 
 
+def test_a_turn_is_taken_that_finds_the_missing_side_and_none_that_loses_it(strip):
+    Y = np.column_stack([strip[:, 0], strip[:, 0] ** 2, strip[:, 1]])
+    folded, right = np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]
+    regions = regions_of_points(strip, 2)
+    assert best_turn([folded, right], Y, strip, regions) is right
+    assert best_turn([right, folded], Y, strip, regions) is None
+
+
+@pytest.mark.parametrize(("share", "taken"), [(0.08, False), (0.5, True)])
+def test_where_a_direction_is_lost_a_turn_has_to_mend_it(strip, rng, share, taken):
+    side = (strip[:, 1] - 0.5) * 12**0.5
+    noise, other = rng.normal(size=(2, len(strip)))
+    Y = np.column_stack([strip[:, 0], noise, share**0.5 * side + (1 - share) ** 0.5 * other])
+    lost, better = np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]
+    found = best_turn([lost, better], Y, strip, regions_of_points(strip, 2))
+    assert (found is better) == taken
+
+
 def test_on_a_rectangle_the_turned_coordinate_is_nearer_to_the_true_eigenfunction(strip, selection):
     across = np.cos(np.pi * strip[:, 1] / SIDES[1])
     before = angle(selection.coordinates[:, selection.subset[1]], across)
@@ -84,7 +103,7 @@ def test_on_a_rectangle_the_turned_coordinate_is_nearer_to_the_true_eigenfunctio
     np.testing.assert_allclose(selection.embedding[:, 0], selection.coordinates[:, 0], rtol=1e-12)  # a product with W
 
 
-def test_without_points_eigenvectors_stand_in(strip, selection):
+def test_without_points_functions_on_the_graph_stand_in(strip, selection):
     kernel = gaussian_kernel(radius_graph(strip, radius=0.6), bandwidth=0.2)
     found = select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2)
     assert found.subset == selection.subset
