@@ -387,7 +387,8 @@ def _swept(backend: Backend, work: Any, R: Array, bytes_a_frame: float) -> Array
     if not len(R):
         raise refusal("R.shape", "R has no frames")
     with backend.active():
-        return backend.sweep(work, R, bytes_per_row=bytes_a_frame, stage="features", rows=1)[0]
+        found = backend.sweep(work, R, bytes_per_row=bytes_a_frame, stage="features", rows=1)[0]
+        return backend.xp.ascontiguousarray(found)  # NumPy may lay out what an index has picked in any order
 
 
 def _positions(R: Array, least: int) -> tuple[Any, Backend]:
