@@ -183,7 +183,7 @@ def analysed(which: str) -> Any:
     X, known = problem("D1", 600)
     selection = ies_gpu.select_coordinates(X, **known, device="cpu")
     if which == "stability":
-        return digest(ies_gpu.selection_stability(selection, n_bootstrap=20).bootstrap)
+        return digest(ies_gpu.selection_stability(selection, X=X, n_refits=3).refits)
     return digest(ies_gpu.diagnose(selection).counts)
 
 

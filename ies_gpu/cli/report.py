@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
     add_color(option, "--points")
     option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
-    option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
+    option("--stability", action="store_true", help="refit 20 thirds of the points; needs --points")
     option("--title", metavar="TEXT", help="the heading of the page (the name of the file)")
     add_reading(report.add_argument_group("the file of --points").add_argument)
     add_talk(report)
@@ -36,6 +36,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for option, path in inputs.items():  # one table may be the points and their colours
         check_different(args.parser, {option: path, "-o": output})
     given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
+    given += ["--stability"] * args.stability
     if given and args.points is None:
         args.parser.error(f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} --points, the file to read")
     from ..files.points import read_points

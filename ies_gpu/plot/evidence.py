@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 MAX_BOXES = len(COLORS)  # sets of the path that are shown
 PAIRS = 200  # lines between crossing points that are drawn
 SETS = 6  # rivals in the picture of a stability
-TINTS = ("#56B4E9", "#0072B2")  # of resamples and of refits
 COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
@@ -288,7 +287,7 @@ def draw_collapse(axes: Any, found: Diagnosis) -> None:
 
 @styled()
 def stability(found: Stability, *, ax: Any = None) -> Figure:
-    """Draw how often resamples and subsamples choose each set.
+    """Draw how often refitted subsamples choose each set.
 
     Parameters
     ----------
@@ -307,25 +306,20 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     >>> from ies_gpu import datasets, plot, select_coordinates, selection_stability
     >>> X = datasets.load("D1", n_samples=500).X
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> figure = plot.stability(selection_stability(selection))
+    >>> figure = plot.stability(selection_stability(selection, X=X, n_refits=3))
     """
     check_kind("found", found, Stability)
-    kinds = {"resamples": (found.bootstrap, found.n_bootstrap), "subsamples, refitted": (found.refits, found.n_refits)}
-    made = {name: shares for name, (shares, count) in kinds.items() if count}
-    highest = {s: max(shares.get(s, 0.0) for shares in made.values()) for shares in made.values() for s in shares}
-    sets = sorted({found.subset, *highest}, key=lambda s: (s != found.subset, -highest.get(s, 0.0)))[:SETS]
+    sets = sorted({found.subset, *found.refits}, key=lambda s: (s != found.subset, -found.refits.get(s, 0.0)))[:SETS]
     axes = one_panel(ax, 7, 1.4 + 0.45 * max(len(sets), 3))
     places = np.arange(len(sets))
-    for number, (name, shares) in enumerate(made.items()):
-        widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
-        look = {"color": TINTS[number], "label": f"{name} ({kinds[name][1]:,})"}
-        axes.bar_label(axes.barh(places + shift, widths, 0.34, **look), fmt="%.0f%%", padding=2)
+    bars = axes.barh(places, [100 * found.refits.get(s, 0.0) for s in sets], 0.5, color=tint(0))
+    axes.bar_label(bars, fmt="%.0f%%", padding=2)
     names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
     axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
-    axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # thin bars, and room for the legend
-    axes.set(xlim=(0, 112), xticks=range(0, 101, 25), xlabel="share that chooses the set (%)")
+    axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # no thick bars where there are few
+    axes.set(xlim=(0, 112), xticks=range(0, 101, 25))
+    axes.set_xlabel(f"share of {found.n_refits:,} refitted subsamples that choose the set (%)")
     axes.set_title("Would another sample choose the same set?", fontsize=12)
-    axes.legend(frameon=False, loc="lower right")
     return axes.figure
 
 

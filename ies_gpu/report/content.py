@@ -194,12 +194,8 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
 
 
 def _stability(found: Stability) -> dict[str, Any]:
-    kinds = (("resamples", found.bootstrap, found.n_bootstrap), ("refits", found.refits, found.n_refits))
-    shares = [
-        {"kind": kind, "number": number, "shares": [(page_text(s), share) for s, share in list(of.items())[:8]]}
-        for kind, of, number in kinds if of
-    ]  # fmt: skip
-    return {"verdict": in_symbols(found.verdict), "kinds": shares}
+    shares = [(page_text(s), share) for s, share in list(found.refits.items())[:8]]
+    return {"verdict": in_symbols(found.verdict), "number": found.n_refits, "shares": shares}
 
 
 def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:

@@ -415,12 +415,11 @@ class Run {
       line.append(element("b", { class: "lamp", "data-level": level }, `${SIGN[level]} ${levelName(level)}`), ` ${text === levelName(level) ? HOW[name] : text}`);
       holder.append(element("p", { class: "quiet" }, `About the chosen set ${setName(subset)}`), line);
     }
-    for (const { kind, number, shares } of stability?.kinds ?? []) {
+    if (stability) {
       const lines = element("div");
-      barLines(lines, shares, (share) => `${Math.round(100 * share)}%`, 1);
-      this.part(".stable .of-chosen").append(element("h4", {}, `Share of ${kind} that choose a set (${count(number)})`), lines);
+      barLines(lines, stability.shares, (share) => `${Math.round(100 * share)}%`, 1);
+      this.part(".stable .of-chosen").append(element("h4", {}, `Share of refits that choose a set (${count(stability.number)})`), lines, element("p", { class: "quiet" }, stability.verdict));
     }
-    if (stability) this.part(".stable .of-chosen").append(element("p", { class: "quiet" }, stability.verdict));
     if (!diagnosis) return;
     this.part(sameSet(diagnosis.subset, subset) ? ".shape .of-chosen" : ".shape").append(element("p", { class: "quiet" }, diagnosis.verdict));
     this.part(".shape .steps").append(button("Show on the map", () => this.showFindings()));

@@ -1,4 +1,4 @@
-"""How sure a choice is: weights against explicit resampling, calibration on D1."""
+"""How sure a choice is: refits, matching of eigenvectors, calibration on D1."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import select, selection_stability
-from ies_gpu.analysis.stability import Stability, matched_subset, weighted_choices
-from ies_gpu.choice.search import search_exhaustive
+from ies_gpu import selection_stability
+from ies_gpu.analysis.stability import Stability, chosen_by, matched_subset
 from ies_gpu.choice.stable import NearPair, same_up_to_twins
 from ies_gpu.datasets import synthetic
 from ies_gpu.errors import NotConvergedError
-from ies_gpu.results.selection import Ranking, Selection
+from ies_gpu.findings import refusal
 from tests.manifolds import identified, neumann, rectangle
 from tests.said import refused
 
@@ -26,50 +25,16 @@ def strip():
     return points, fit
 
 
-def from_bases(bases, eigenvalues, subset_size, **parameters) -> Selection:
-    """A result with given tangent bases, for what reads only those."""
-    found = search_exhaustive(bases, eigenvalues, subset_size=subset_size, **parameters)
-    return Selection(
-        subset=found.subset, search_order=found.subset, zeta=found.zeta, zeta_interval=found.zeta_interval,
-        coordinates=bases[:, :, 0], eigenvalues=eigenvalues, laplace_beltrami_eigenvalues=None, path=found.path,
-        regrets=found.regrets, regret_percentiles=found.percentiles,
-        ranking=Ranking(found.subsets, found.scores, found.scores), log_volumes=None, bases=bases,
-        singular_values=None, points=np.arange(len(bases)), diagnostics={"parameters": parameters},
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("parameters", [{}, {"percentile": 40}, {"zeta": 0.3}])
-@pytest.mark.parametrize("s", [2, 3])
-def test_weights_are_the_same_as_repeating_points(rng, on, s, parameters):
-    bases = np.linalg.qr(rng.normal(size=(60, 6, 2)))[0]
-    values = np.sort(rng.uniform(0.1, 1, 6))
-    selection = from_bases(bases, values, s, **parameters)
-    counts = rng.multinomial(40, np.full(60, 1 / 60), size=25)
-    explicit = [
-        search_exhaustive(np.repeat(bases, row, axis=0), values, subset_size=s, **parameters).subset for row in counts
-    ]
-    assert on(weighted_choices)(selection, counts) == explicit
-    assert len(set(explicit)) > 1  # otherwise the test could not fail
-
-
 def test_subsamples_choose_the_same_functions(strip):
     points, fit = strip
-    found = selection_stability(fit, X=points, n_bootstrap=50, n_refits=6, n_threads=1)
+    found = selection_stability(fit, X=points, n_refits=6, n_threads=1)
     assert found.subset == fit.subset and found.n_refits + found.failed_refits == 6
-    assert sum(found.refits.values()) == pytest.approx(1) and sum(found.bootstrap.values()) == pytest.approx(1)
+    assert sum(found.refits.values()) == pytest.approx(1)
     assert found.confidence < found.recurrence < 1
     assert found.confidence <= found.confidence_up_to_twins
-    again = selection_stability(fit, X=points, n_bootstrap=50, n_refits=6, n_threads=1)
-    assert again.refits == found.refits and again.bootstrap == found.bootstrap
+    again = selection_stability(fit, X=points, n_refits=6, n_threads=1)
+    assert again.refits == found.refits
     assert all(len(line) <= 80 for line in repr(found).splitlines())
-
-
-def test_without_points_or_refits_there_is_no_confidence(strip):
-    points, fit = strip
-    for options in ({}, {"X": points, "n_refits": 0}):
-        found = selection_stability(fit, n_bootstrap=20, **options)
-        assert found.confidence is None and found.recurrence is None and found.n_refits == 0
-        assert "Refits are needed to see how much the eigenvectors vary (pass X, and n_refits" in found.verdict
 
 
 def test_permuted_eigenvectors_are_recognised(strip):
@@ -90,22 +55,11 @@ def test_a_foreign_eigenvector_has_no_counterpart(strip, rng):
 def test_twins():
     pairs = (NearPair(5, 6, 0.02), NearPair(6, 7, 0.03))
     shares = {(0, 6): 0.5, (0, 7): 0.25, (0, 5): 0.15, (0, 4): 0.1}
-    found = Stability((0, 6), {(0, 6): 1.0}, shares, 200, 20, 0, pairs)
+    found = Stability((0, 6), shares, 20, 0, pairs)
     same = [same_up_to_twins((0, 6), other, pairs) for other in ((0, 5), (0, 7), (0, 4), (1, 6))]
     assert same == [True, True, False, False]
     assert found.recurrence == pytest.approx(10.5 / 21)
     assert found.confidence < 0.5 < found.confidence_up_to_twins < 0.9
-
-
-@pytest.mark.parametrize("search", ["greedy", "submodular"])
-def test_where_only_a_pool_of_sets_was_scored(strip, search):
-    """Each point once is the choice itself, also among the few sets that such a search has scored."""
-    points, _ = strip
-    options = {"intrinsic_dim": 2, "subset_size": 4, "bandwidth": 0.12, "n_components": 12, "search": search}
-    fit = ies_gpu.select_coordinates(points, **options)
-    assert len(fit.ranking.subsets) < 165  # of all
-    assert weighted_choices(fit, np.ones((1, len(points)), dtype=int)) == [fit.subset]
-    assert selection_stability(fit, X=points, n_bootstrap=5, n_refits=1).n_refits == 1
 
 
 def test_points_that_the_fit_left_out(strip):
@@ -115,36 +69,33 @@ def test_points_that_the_fit_left_out(strip):
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.12, "n_components": 10, "disconnected": "largest"}
     with pytest.warns(ies_gpu.IESWarning):
         fit = ies_gpu.select_coordinates(stray, **options)
-    found = selection_stability(fit, X=stray, n_bootstrap=5, n_refits=2)
+    found = selection_stability(fit, X=stray, n_refits=2)
     alone = ies_gpu.select_coordinates(points, **options)
-    assert found.refits == selection_stability(alone, X=points, n_bootstrap=5, n_refits=2).refits
+    assert found.refits == selection_stability(alone, X=points, n_refits=2).refits
     with refused("X.rows"):
         selection_stability(fit, X=points)
 
 
-def test_a_subsample_without_eigenvectors_does_not_end_the_others(strip, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [NotConvergedError("no eigenvectors"), refusal("points.too_few", "a part of few points")], ids=str
+)
+def test_a_subsample_without_a_map_does_not_end_the_others(strip, error):
     points, fit = strip
-    real, asked = select.select_coordinates, []
 
     def unlucky(X, **options):
-        asked.append(len(X))
-        if len(asked) == 2:
-            raise NotConvergedError("the eigenvectors did not converge")
-        return real(X, **options)
+        raise error
 
-    monkeypatch.setattr(select, "select_coordinates", unlucky)
-    found = selection_stability(fit, X=points, n_bootstrap=2, n_refits=3)
-    assert (found.n_refits, found.failed_refits) == (2, 1)
+    assert chosen_by(unlucky, points, np.arange(500), fit.coordinates, {}) is None
 
 
 def test_subsamples_that_fall_apart_are_told():
     """A line whose points reach two steps: a third of them never holds together, and its parts are tiny."""
     points = np.linspace(0, 1, 150)[:, None]
     fit = ies_gpu.select_coordinates(points, intrinsic_dim=1, subset_size=1, bandwidth=2.1 / 3 / 149, n_components=6)
-    found = selection_stability(fit, X=points, n_bootstrap=5, n_refits=3)
+    found = selection_stability(fit, X=points, n_refits=3)
     assert found.failed_refits == 3 and found.confidence is None
-    assert "3 of 3 subsamples fell apart" in found.verdict and "pass the points" not in found.verdict
-    wider = selection_stability(fit, X=points, n_bootstrap=5, n_refits=3, bandwidth=8 * 2.1 / 3 / 149)
+    assert "3 of 3 subsamples fell apart" in found.verdict
+    wider = selection_stability(fit, X=points, n_refits=3, bandwidth=8 * 2.1 / 3 / 149)
     assert wider.failed_refits == 0  # as the advice says: the radius grows with the bandwidth
     with refused("share.too_few"):
         selection_stability(fit, X=points, share=0.04)
@@ -153,15 +104,15 @@ def test_subsamples_that_fall_apart_are_told():
 def test_points_in_another_order_are_refused_and_of_an_old_file_doubted(strip):
     points, fit = strip
     with refused("X.other_points"):
-        selection_stability(fit, X=points[::-1], n_bootstrap=5, n_refits=2)
+        selection_stability(fit, X=points[::-1], n_refits=2)
     fit = replace(fit, diagnostics=fit.diagnostics | {"points_digest": None})
-    assert selection_stability(fit, X=points[::-1], n_bootstrap=5, n_refits=2).confidence < 0.5
+    assert selection_stability(fit, X=points[::-1], n_refits=2).confidence < 0.5
 
 
 def test_a_graph_of_nearest_neighbours_has_no_radius(strip):
     """What the selection knows of its graph is dropped where the refits get another."""
     points, fit = strip
-    few = {"n_bootstrap": 2, "n_refits": 1, "n_threads": 1}
+    few = {"n_refits": 1, "n_threads": 1}
     assert selection_stability(fit, X=points, n_neighbors=30, **few).n_refits == 1
     nearest = replace(
         fit,
@@ -177,14 +128,14 @@ def test_a_curve(s):
     angle = np.random.default_rng(0).uniform(0, np.pi, 900)
     points = np.column_stack([np.cos(angle), np.sin(angle)])
     fit = ies_gpu.select_coordinates(points, intrinsic_dim=1, subset_size=s, bandwidth=0.1, n_components=5)
-    found = selection_stability(fit, X=points, n_bootstrap=20, n_refits=10)
+    found = selection_stability(fit, X=points, n_refits=10)
     assert fit.subset == tuple(range(s)) and found.refits == {fit.subset: 1.0} and found.confidence > 0.85
 
 
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"n_refits": -1}, "n_refits.range"),
+        ({"n_refits": 0}, "n_refits.range"),
         ({"X": np.eye(10)[:, :3]}, "X.rows"),
         ({"n_components": "5"}, "n_components.type"),
         ({"n_components": None}, "n_components.type"),
@@ -198,10 +149,8 @@ def test_bad_arguments(strip, options, code):
     points, fit = strip
     with refused(code, (ValueError, TypeError)):
         selection_stability(fit, **{"X": points} | options)
-    with refused("bases.not_kept"):
-        selection_stability(replace(fit, bases=None))
     with refused("selection.type", TypeError):
-        selection_stability(points)
+        selection_stability(points, X=points)
 
 
 def sampled_strip(ratio: float, density: float, seed: int):

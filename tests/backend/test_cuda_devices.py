@@ -93,7 +93,7 @@ ON_HOST = {
     "estimate_parameters": lambda at: ies_gpu.estimate_parameters(at.X, **GIVEN, intrinsic_dim=2),
     "unexplained_variance": lambda at: unexplained_variance(at.X, at.Y[:, :2]),
     "diagnose": lambda at: ies_gpu.diagnose(at.selection, laplacian=at.laplacian),
-    "selection_stability": lambda at: ies_gpu.selection_stability(at.selection, X=at.X, n_bootstrap=3, n_refits=2),
+    "selection_stability": lambda at: ies_gpu.selection_stability(at.selection, X=at.X, n_refits=2),
     "umap_init": lambda at: ies_gpu.umap_init(at.selection),
     "Selection.save": lambda at: (at.selection.save(at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
     "Model.save": lambda at: (at.model.save(at.folder / "model.npz"), ies_gpu.load(at.folder / "model.npz")),

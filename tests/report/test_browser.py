@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability
+from ies_gpu import diagnose, laplacian_of_points, select_coordinates
+from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.naming import coordinate_names, in_symbols
 from ies_gpu.findings import grave, light
 from ies_gpu.report.page import write_report
@@ -61,7 +62,8 @@ def diagnosis(strip):
 def page(browser, strip, diagnosis, tmp_path_factory):
     selection, X, colors = strip
     path = tmp_path_factory.mktemp("page") / "report.html"
-    found = {"diagnosis": diagnosis, "stability": selection_stability(selection, n_refits=0)}
+    stability = Stability(selection.subset, {selection.subset: 0.7, (0, 1): 0.3}, 10, 0, ())
+    found = {"diagnosis": diagnosis, "stability": stability}
     write_report(selection, path, points=X, colors=colors, title=HOSTILE, **found)
     return opened(browser, path)
 

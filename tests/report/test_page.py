@@ -14,7 +14,8 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import diagnose, load, selection_stability
+from ies_gpu import diagnose, load
+from ies_gpu.analysis.stability import Stability
 from ies_gpu.findings import warning
 from ies_gpu.plot.figure import CYCLIC
 from ies_gpu.report.content import MISSING, STEPS, packed
@@ -187,7 +188,7 @@ def test_findings_of_another_result_are_refused(strip):
     selection = strip[0]
     other = replace(selection, subset=(0, 1), coordinates=selection.coordinates[:, ::-1])
     with pytest.raises(ValueError, match="stability is of phi1, phi2, but the selection is"):
-        report_page(selection, stability=selection_stability(other, n_bootstrap=2))
+        report_page(selection, stability=Stability(other.subset, {}, 0, 0, ()))
     with pytest.raises(ValueError, match="diagnosis is of other points or coordinates"):
         report_page(selection, diagnosis=diagnose(other))
     told = report_page(selection, diagnosis=diagnose(selection, subset=(0, 2)))  # of other members, which is fine

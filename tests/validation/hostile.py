@@ -124,7 +124,7 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "select_coordinates(kernel)": {"kernel": s["kernel"], **sizes},
         "select_coordinates(laplacian)": late,
         "diagnose": {"selection": S, "laplacian": L},
-        "selection_stability": {"selection": S, "n_bootstrap": 3, "n_refits": 2},
+        "selection_stability": {"selection": S, "X": X, "n_refits": 2},
         "load": {"path": f"{s['folder']}/result.npz"},
         "umap_init": {"selection": S},
     }
@@ -171,7 +171,7 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "plot.set_label": (ies_gpu.plot.set_label, {"subset": (0, 1)}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
         "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
-        "plot.stability": (ies_gpu.plot.stability, {"found": ies_gpu.selection_stability(S, n_bootstrap=10)}),
+        "plot.stability": (ies_gpu.plot.stability, {"found": ies_gpu.selection_stability(S, X=X, n_refits=1)}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 

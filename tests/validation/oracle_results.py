@@ -153,8 +153,8 @@ def diagnose(p: Problem) -> None:
 
 
 def selection_stability(p: Problem) -> None:
-    found = ies_gpu.selection_stability(p.selection, n_bootstrap=4, n_refits=0)
-    assert set(found.bootstrap) <= set(p.sets) and np.isclose(sum(found.bootstrap.values()), 1)
+    found = ies_gpu.selection_stability(p.selection, X=p.X, n_refits=2, share=1.0)
+    assert found.refits == {p.selection.subset: 1.0} and found.failed_refits == 0  # a sample of all is the sample
 
 
 def umap_init(p: Problem) -> None:

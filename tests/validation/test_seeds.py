@@ -41,7 +41,7 @@ CALLS = {
     ),
     "select_coordinates": lambda state: select_coordinates(X, random_state=state, **SIZES).coordinates,
     "selection_stability": lambda state: (
-        ies_gpu.selection_stability(SELECTION, X=X, n_bootstrap=5, n_refits=0, random_state=state).random_state
+        ies_gpu.selection_stability(SELECTION, X=X, n_refits=1, random_state=state).random_state
     ),
     "smallest_eigenpairs": lambda state: smallest_eigenpairs(COMBINATORIAL, 4, random_state=state).vectors,
     "umap_init": lambda state: ies_gpu.umap_init(SELECTION, random_state=state),
