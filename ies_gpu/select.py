@@ -9,7 +9,7 @@ from .backend.array import Array
 from .embedding.points import given_map
 from .options import Options, answers, documented
 from .parameters.judgement import judge
-from .results.assembly import assemble, labelled, labels_of, points_of, told
+from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
 from .run.fit import fit, searched, untangled
 from .run.inputs import Inputs, laplacian_of
@@ -162,7 +162,7 @@ def select_coordinates(
         opened = Run(options, given.in_metric(options.metric), progress, SAVED)
     with opened as run:
         selection = computed(run, run.given, run.options)
-    return labelled(selection, labels_of(X))
+    return with_index(selection, index_of(X))
 
 
 def computed(run: Run, given: Inputs, options: Options) -> Selection:
@@ -190,7 +190,7 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
     turn = {} if weights is None else {"weights": weights}
     judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given, **turn)
     del laplacian
-    return told(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
+    return conclude(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
 
 
 def select_each_part(
@@ -242,4 +242,4 @@ def select_each_part(
     from .results.parts import each_part
 
     parts = each_part(select_coordinates, Inputs.of(X=X, graph=graph, kernel=kernel), options | {"progress": progress})
-    return [labelled(part, labels_of(X)) for part in parts]
+    return [with_index(part, index_of(X)) for part in parts]

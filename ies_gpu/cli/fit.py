@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_options(args)
     molecule = is_molecule(args)
     check_outputs(args)
-    from ..results.assembly import labelled
+    from ..results.assembly import with_index
 
     begin = time.perf_counter()
     console.progress("read", 0, 0)
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         say_how_long(given.points, args, console)
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
-        selection = labelled(select(given.points, args, console, client), given.rows)
+        selection = with_index(select(given.points, args, console, client), given.rows)
         write(selection, given, args, console)
         console.close()
         tell(selection, args, time.perf_counter() - begin)

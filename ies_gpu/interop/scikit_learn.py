@@ -14,7 +14,7 @@ from ..embedding.metrics import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning
 from ..options import Options, is_auto, is_found
-from ..results.assembly import points_of, presented, way_back
+from ..results.assembly import orient_and_scale
 from ..run.fit import mapped
 from ..run.inputs import Inputs, laplacian_of
 from ..run.run import Run
@@ -81,11 +81,10 @@ class DiffusionMap(SpectralTransformer):
         given = Inputs.of(**entry).in_metric(options.metric)
         with Run(options, given, self.progress) as run:
             laplacian = run(laplacian_of, given, options)
-            found, rows = mapped(laplacian, options, run), laplacian.rows
-            back = way_back(given, rows)
-            coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used), back)
-        self.eigenvalues_ = found.eigenvalues
-        return self._keep(X, rows.used, coordinates, range(run.options.n_components), run.options.bandwidth)
+            found = mapped(laplacian, options, run)
+            coordinates, _ = orient_and_scale(given, options, laplacian, found)
+        made = {"coordinates": coordinates, "eigenvalues": found.eigenvalues, "subset": range(options.n_components)}
+        return self._keep(X, laplacian.rows.used, options.parameters, **made)
 
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """Find the bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
@@ -172,17 +171,15 @@ class IndependentCoordinates(SpectralTransformer):
         entry, X = self._given(X)
         asked = self._options(X)
         if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
-            text = (
-                f"{option(missing[0])} is required with {option('metric', self.metric)}, since 'auto' needs the points"
-            )
+            text = f"{option(missing[0])} is required with {option('metric', self.metric)}: 'auto' needs the points"
             raise refusal("entry.automatic", text)
         if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
             asked |= few_points_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
-        used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
+        used = found.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
-        chosen = found.coordinates, found.subset, used["bandwidth"], found.rotation
-        return self._keep(X, to_host(found.points), *chosen)
+        made = {name: getattr(found, name) for name in ("coordinates", "eigenvalues", "subset", "rotation")}
+        return self._keep(X, to_host(found.points), used, **made)
 
 
 def few_points_bandwidth(X: Array) -> float:

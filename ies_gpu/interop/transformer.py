@@ -14,12 +14,12 @@ from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.graph import check_sides
 from ..embedding.laplacian import with_diagonal
-from ..embedding.metrics import AFFINITY, GIVEN, check_metric, points_in_metric
-from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
+from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric, points_in_metric
+from ..embedding.nystrom import ISOLATED, KernelRule
 from ..errors import IESWarning, first_few
-from ..findings import Finding, finding_of, listen, option, refusal, tell, warning
+from ..findings import finding_of, listen, option, refusal, tell, warning
 from ..options import FIXED, TABLE, answers, documented, is_auto, is_found, is_local
-from ..results.model import InverseError, Model, make_model
+from ..results.model import InverseError, make_model
 from ..run.log import Progress
 from ..validation import (
     check_choice,
@@ -90,7 +90,7 @@ def estimator(cls: type[Owner]) -> type[Owner]:
 class SpectralTransformer(TransformerMixin, BaseEstimator):
     """What both transformers share: parameters, input, names of the output, and new points."""
 
-    # fitted: model_ (a Model), embedding_, points_, bandwidth_; an annotation would make them parameters
+    # fitted: model_ (a Model), embedding_, eigenvalues_, bandwidth_; an annotation would make them parameters
     n_components: int = field(default=20, kw_only=False)
     bandwidth: float | str = "auto"
     n_neighbors: int | None = None
@@ -239,6 +239,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
 
     def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
         """Return the training data by the name of its entry, checked, and as a model takes it."""
+        check_choice("isolated", self.isolated, ISOLATED)
         check_metric(self.metric, *GIVEN)
         X = self._input(X, reset=True)
         if not self._precomputed:
@@ -253,20 +254,67 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if self.metric == AFFINITY:
             kernel = check_kernel(X, "X")
             return {"kernel": kernel}, kernel
-        sparse = backend_of(X).sparse.issparse(X)
         if is_found(self.bandwidth):
-            text = (
-                f"{option('bandwidth')} is required with {option('metric', 'precomputed')}, since 'auto' needs points"
-            )
+            text = f"{option('bandwidth')} is required with {option('metric', 'precomputed')}: 'auto' needs points"
             raise refusal("bandwidth.missing", text, "pass a third of the distance up to which points are neighbours")
-        graph, _ = check_sides(X, radius=self._radius(sparse), name="X")
-        return {"graph": graph}, with_diagonal(graph, 0.0) if sparse else X
+        graph, _ = check_sides(X, radius=self._radius(X), name="X")
+        return {"graph": graph}, with_diagonal(graph, 0.0) if backend_of(X).sparse.issparse(X) else X
 
-    def _radius(self, sparse: bool) -> float | None:
+    def _radius(self, X: Array) -> float | None:
         """Return how far apart neighbours may be in given distances; None for all that a sparse matrix stores."""
         if self.radius is not None:
             return check_length("radius", self.radius)
-        return None if sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
+        is_sparse = backend_of(X).sparse.issparse(X)
+        return None if is_sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
+
+    def _options(self, X: Array) -> dict[str, Any]:
+        """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
+        if is_local(self.bandwidth):
+            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
+            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
+        own, n = self.get_params(deep=False), X.shape[0]
+        asked = {name: own[name] for name in TABLE if name in own} | {"random_state": check_seed(self.random_state)}
+        if self._precomputed:
+            asked |= {"metric": "euclidean"}  # the entry says it
+            asked |= {"radius": self._radius(X)} if self.metric == PRECOMPUTED else {}
+        for name, least, rest in (("n_components", 1, 2), ("n_neighbors", 2, 1)):
+            if own[name] is not None and check_integer(name, own[name], low=least) > n - rest:
+                text = f"{option(name, own[name])} needs at least {own[name] + rest} points; using {n - rest} for {n}"
+                tell(warning(f"points.fewer_{name.removeprefix('n_')}", text))
+                asked[name] = n - rest
+        if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
+            k, Z = asked["n_neighbors"], points_in_metric(X, self.metric)
+            asked["bandwidth"] = FIXED if k is None else neighbors_bandwidth(Z, k)
+        return asked
+
+    def _keep(self, X: Array, points: np.ndarray, used: dict[str, Any], **found: Any) -> Self:
+        """Store the model, and the coordinates of all points: those left out of the graph count as new."""
+        rows, n = backend_of(X).asarray(points), X.shape[0]
+        kept = X if len(points) == n else X[rows][:, rows] if self._precomputed else X[rows]
+        names = None if self._precomputed else getattr(self, "feature_names_in_", None)
+        rule = KernelRule(**{name: used[name] for name in KernelRule._fields} | {"metric": self.metric})
+        self.model_ = make_model(kept, rule=rule, feature_names=names, device=self.device, **found)
+        self.eigenvalues_, self.bandwidth_, self.points_ = self.model_.eigenvalues, self.model_.bandwidth, points
+        self.embedding_ = chosen = self.model_.embedding
+        if len(points) < n:
+            left_out = np.setdiff1d(np.arange(n), points)
+            self.embedding_ = backend_of(X).xp.empty((n, chosen.shape[1]))
+            self.embedding_[points], self.embedding_[left_out] = chosen, self._placed(X[left_out], left_out, n)
+        return self
+
+    def _placed(self, X: Array, rows: np.ndarray, n: int) -> Array:
+        """Return the places of training points that the graph left out; what is said of new points is said of them."""
+        with listen(IESWarning) as said:
+            found = self._extend(X)
+        for finding in said:
+            if finding.code == "new_points.isolated":
+                has, gets, end = ("has", "gets", "") if len(rows) == 1 else ("have", "get", "s")
+                got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
+                within = "" if self.model_.radius is None else f" within {option('radius', float(self.model_.radius))}"
+                text = f"{len(rows):,} of {n:,} training points {has} no neighbour in the map{within} and {gets} {got}"
+                finding = warning("points.isolated", f"{text} (row{end} {first_few(rows)})")
+            tell(finding)
+        return found
 
     def _extend(self, X: Array) -> Array:
         if self._precomputed:  # distances to points that were left out of the map say nothing
@@ -274,81 +322,6 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return self.model_.transform(
             X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
         )
-
-    def _keep(
-        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array = None
-    ) -> Self:
-        """Store the model, and the coordinates of all points: those left out of the graph count as new."""
-        self.model_ = self._model(X, points, coordinates, subset, bandwidth, rotation)
-        self.bandwidth_, self.points_ = self.model_.bandwidth, points
-        chosen, n = self.model_.embedding, X.shape[0]
-        if len(points) < n:
-            left_out = np.setdiff1d(np.arange(n), points)
-            whole = backend_of(X).xp.empty((n, chosen.shape[1]))
-            with listen(IESWarning) as said:
-                whole[points], whole[left_out] = chosen, self._extend(X[left_out])
-            for finding in said:
-                tell(self._of_training(left_out, n) if finding.code == "new_points.isolated" else finding)
-            chosen = whole
-        self.embedding_ = chosen
-        return self
-
-    def _of_training(self, rows: np.ndarray, n: int) -> Finding:
-        """Return what to say of training points without a place in the map, which are no new points."""
-        one = len(rows) == 1
-        got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
-        within = "" if self.model_.radius is None else f" within {option('radius', float(self.model_.radius))}"
-        text = (
-            f"{len(rows):,} of {n:,} training points {'has' if one else 'have'} no neighbour in the map{within} and "
-            f"{'gets' if one else 'get'} {got} (row{'s' * (not one)} {first_few(rows)})"
-        )
-        return warning("points.isolated", text)
-
-    def _model(
-        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array
-    ) -> Model:
-        """Return the model of the points that are in the map."""
-        names = None if self._precomputed else getattr(self, "feature_names_in_", None)
-        sparse = backend_of(X).sparse.issparse(X)
-        if len(points) < X.shape[0]:
-            rows = backend_of(X).asarray(points)
-            X = X[rows][:, rows] if self._precomputed else X[rows]
-        if self.metric == AFFINITY or self.n_neighbors is not None or (sparse and self.radius is None):
-            scales: tuple[Any, Any] = (bandwidth, None)
-        else:
-            scales = check_scales(bandwidth, self.radius)
-        rule = KernelRule(*scales, self.self_loops, self.metric, self.alpha, self._neighbors(X.shape[0]))
-        about = {"device": self.device, "rotation": rotation}
-        return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, **about)
-
-    def _options(self, X: Array) -> dict[str, Any]:
-        """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
-        check_choice("isolated", self.isolated, ISOLATED)
-        if is_local(self.bandwidth):
-            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
-            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
-        own, n = self.get_params(deep=False), X.shape[0]
-        asked = {name: own[name] for name in TABLE if name in own}
-        asked |= {"n_neighbors": self._neighbors(n)}
-        if self._precomputed:
-            asked |= {"metric": "euclidean"}  # the entry says it
-        elif is_auto(self.bandwidth) and self.n_neighbors is not None:
-            asked |= {"bandwidth": neighbors_bandwidth(points_in_metric(X, self.metric), asked["n_neighbors"])}
-        elif is_auto(self.bandwidth):
-            asked |= {"bandwidth": FIXED}  # which new points have a place with
-        m = check_integer("n_components", self.n_components, low=1)
-        if m > n - 2:
-            text = f"{option('n_components', m)} needs at least {m + 2} points; using {n - 2} for {n} points"
-            tell(warning("points.fewer_components", text))
-        if asked["n_neighbors"] != self.n_neighbors:
-            k = self.n_neighbors or 0
-            text = f"{option('n_neighbors', k)} needs at least {k + 1} points; using {n - 1} for {n} points"
-            tell(warning("points.fewer_neighbors", text))
-        return asked | {"n_components": min(m, n - 2), "random_state": check_seed(self.random_state)}
-
-    def _neighbors(self, n: int) -> int | None:
-        """Return how many neighbours a point of n gets, if that was asked for."""
-        return None if self.n_neighbors is None else min(check_integer("n_neighbors", self.n_neighbors, low=2), n - 1)
 
 
 def neighbors_bandwidth(X: Array, k: int) -> float:

@@ -19,7 +19,7 @@ from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..findings import Answer, Finding, verdict_on, warning, warnings_for
+from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.dimension import dimension_of_sample
 from ..parameters.judgement import Judgement, doubts_of, is_thin
@@ -40,39 +40,58 @@ def assemble(
 ) -> Selection:
     """Return the result, in the user's order of points and on the user's device; ``weights`` turn its coordinates."""
     laplacian, embedding, (bases, sigma) = fit
-    keep = bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases
-    returned, X = way_back(given, laplacian.rows), points_of(given, laplacian.rows.used)
-    coordinates, units = presented(given, options, laplacian, embedding, X, returned)
-    if keep:
-        bases_back = returned(bases)
-        with given.home.active():
-            bases_back *= given.home.xp.sign(units)[:, None].astype(bases_back.dtype)
+    rows, home, to_user = laplacian.rows, given.home, to_user_of(given, laplacian.rows)
+    X = points_of(given, rows.used)
+    as_given = X if given.before is None else points_of(given, rows.used, as_given=True)
+    coordinates, units = orient_and_scale(given, options, laplacian, embedding)
+    kept = None
+    if bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases:
+        kept = to_user(bases)
+        with home.active():
+            kept *= home.xp.sign(units)[:, None].astype(kept.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
-    as_given = None if X is None else points_of(given, laplacian.rows.used, as_given=True)
     about = diagnostics_of(laplacian, embedding, sigma, volumes, found)
     stray = stray_points(embedding.vectors, about["stray_coordinates"])
+    about |= {
+        "stray_points": sorted(rows.numbers[stray].tolist()),
+        "storage": about["storage"] | {"memory_limit": backend_of(bases).memory_budget()},
+        "points_digest": None if as_given is None else points_digest(as_given),
+        "n_features": None if as_given is None else int(as_given.shape[1]),
+        "seen_dimension": None if X is None or options.metric != "euclidean" else dimension_of_sample(X),
+    }
     return Selection(
         **choice_of(found, embedding.eigenvalues, laplacian.bandwidth),
         coordinates=coordinates,
-        regrets=returned(found.regrets),
-        log_volumes=returned(volumes),
-        bases=bases_back if keep else None,
-        singular_values=returned(sigma),
-        points=laplacian.rows.used,
-        rotation=None if weights is None else given.home.asarray(in_units(weights, found.subset, to_host(units))),
-        diagnostics=about
-        | {"stray_points": sorted(laplacian.rows.numbers[stray].tolist())}
-        | {"storage": about["storage"] | {"memory_limit": backend_of(bases).memory_budget()}}
-        | {"points_digest": None if as_given is None else points_digest(as_given)}
-        | {"n_features": None if as_given is None else int(as_given.shape[1])}
-        | {"seen_dimension": None if X is None or options.metric != "euclidean" else dimension_of_sample(X)},
+        regrets=to_user(found.regrets),
+        log_volumes=to_user(volumes),
+        bases=kept,
+        singular_values=to_user(sigma),
+        points=rows.used,
+        rotation=None if weights is None else home.asarray(in_units(weights, found.subset, to_host(units))),
+        diagnostics=about,
     )
 
 
-def way_back(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
-    """Return the function that puts an array of one row per point into the user's order and on the user's device."""
-    home, back = given.home, active_backend().asarray(np.argsort(rows.order))
-    return lambda array: to_device(array[back], home)
+def to_user_of(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
+    """Return the function that copies an array of one row per point to the user's order and device."""
+    back = active_backend().asarray(np.argsort(rows.order))
+    return lambda array: to_device(array[back], given.home)
+
+
+def orient_and_scale(
+    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding
+) -> tuple[Array, Array]:
+    """Return eigenvectors in the user's order, and the sign and scale they got; given ones stay as they are."""
+    to_user, X = to_user_of(given, laplacian.rows), points_of(given, laplacian.rows.used)
+    Y = to_user(embedding.vectors)
+    if options.entry == "laplacian":
+        return Y, given.home.xp.ones(Y.shape[1])
+    weights = to_user(laplacian.operator_weights) if X is None or options.scale == "diffusion" else None
+    with given.home.active():
+        time = options.diffusion_time
+        factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
+        units = signs(Y, X=X, weights=weights) * factors
+        return Y * units, units
 
 
 def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:
@@ -99,22 +118,6 @@ def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any
         return None
     X = check_points(X)
     return X if len(used) == len(X) else X[given.home.asarray(used)]
-
-
-def presented(
-    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding, X: Array | None,
-    returned: Callable[[Array], Array],
-) -> tuple[Array, Array]:  # fmt: skip
-    """Return eigenvectors in the user's order, and the sign and scale they got; given ones stay as they are."""
-    Y = returned(embedding.vectors)
-    if options.entry == "laplacian":
-        return Y, given.home.xp.ones(Y.shape[1])
-    weights = returned(laplacian.operator_weights) if X is None or options.scale == "diffusion" else None
-    with given.home.active():
-        sign = signs(Y, X=X, weights=weights)
-        time = options.diffusion_time
-        factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
-        return Y * (sign * factors), sign * factors
 
 
 def in_units(weights: np.ndarray, subset: tuple[int, ...], units: np.ndarray) -> np.ndarray:
@@ -160,32 +163,27 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
     return {"floored_points": floored, "degenerate_points": equal / n, "thin_points": thin / n}
 
 
-def told(selection: Selection, run: Run, automatic: dict[str, Any] | None, judgement: Judgement) -> Selection:
+def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, judgement: Judgement) -> Selection:
     """Warn about what is doubtful in the result, and record what is known at the end of the run."""
-    run.log.keep(judgement.findings)
-    reasons = [finding for finding in run.log.findings if finding.is_doubt]
-    for finding in [] if automatic is None else warnings_for(reasons):
-        run.log.warn(finding)
-    chosen = selection.subset, len(selection.points)
-    for finding in doubts_of(selection.diagnostics, *chosen, run.options, automatic is not None):
-        run.log.warn(finding)
+    log, about = run.log, selection.diagnostics
+    log.keep(judgement.findings)
+    reasons = [finding for finding in log.findings if finding.is_doubt]
+    found = [] if automatic is None else warnings_for(reasons)
+    found += doubts_of(about, selection.subset, len(selection.points), run.options, automatic is not None)
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
-        run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
+        found.append(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
+    for finding in found:
+        log.warn(finding)
     if selection.rotation is not None:
         with run.given.home.active():
             lengths = to_host(column_norms(selection.coordinates))
-        run.log.keep(turns_said(to_host(selection.rotation) * lengths[:, None], selection.subset))
-    selection.diagnostics.update(verdict_of(judgement.answers, reasons))
-    run.log.keep(run.backend.complaints())
-    selection.diagnostics.update(run.results(), automatic=automatic)
+        log.keep(turns_said(to_host(selection.rotation) * lengths[:, None], selection.subset))
+    answers = {name: answer._asdict() for name, answer in judgement.answers.items()}
+    about.update(verdict=verdict_on(reasons), judgement=answers, lost=answers["rank"]["figure"])
+    log.keep(run.backend.complaints())
+    about.update(run.results(), automatic=automatic)
     return selection
-
-
-def verdict_of(answers: dict[str, Answer], reasons: list[Finding]) -> dict[str, Any]:
-    """Return the verdict on a result and the answers behind it, for ``diagnostics``."""
-    plain = {name: answer._asdict() for name, answer in answers.items()}
-    return {"verdict": verdict_on(reasons), "judgement": plain, "lost": answers["rank"].figure}
 
 
 def is_symmetric(X: Array) -> bool:
@@ -201,12 +199,12 @@ def is_symmetric(X: Array) -> bool:
     return bool(abs(some - X[:, rows].T).max() <= 1e-10 * abs(some).max())  # products round the two halves differently
 
 
-def labels_of(X: Any) -> Any:
+def index_of(X: Any) -> Any:
     """Return the index of a data frame."""
     return getattr(X, "index", None) if hasattr(X, "columns") else None
 
 
-def labelled(selection: Selection, labels: Any) -> Selection:
+def with_index(selection: Selection, labels: Any) -> Selection:
     """Return the result with the labels of its rows, such as the index of a data frame; plain numbering is none."""
     if labels is None:
         return selection
