@@ -140,7 +140,7 @@ def answer_on(question: str, figure: float, text: str, findings: Iterable[Findin
 def judgement_in(diagnostics: dict[str, Any]) -> dict[str, Answer]:
     """Return the answers to the ``QUESTIONS`` about a result; files of earlier versions have none."""
     known = diagnostics.get("judgement") or {}
-    unchecked = Answer("unchecked", None, "not checked")
+    unchecked = Answer("unchecked", None, "")
     return {name: Answer(**known[name]) if name in known else unchecked for name in QUESTIONS}
 
 

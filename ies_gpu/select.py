@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from .backend import backend_of
 from .backend.array import Array
 from .embedding.points import given_map
-from .options import Options, answers, documented
+from .errors import DisconnectedGraphError, first_few
+from .findings import Finding, listen, option, refusal, tell, warning
+from .options import DEFAULTS, Options, answers, documented
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
@@ -15,6 +21,7 @@ from .run.fit import fit, searched, untangled
 from .run.inputs import Inputs, laplacian_of
 from .run.log import Progress
 from .run.run import Run
+from .validation import check_array, check_integer, check_points
 
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 
@@ -239,7 +246,76 @@ def select_each_part(
     >>> [len(part.points) for part in parts]
     [400, 300]
     """
-    from .results.parts import each_part
+    for name in ("disconnected", "checkpoint", "resume", "client"):
+        if options.get(name) not in (None, False):
+            text = f"{option(name)} does not work with {option('select_each_part')}, which makes several maps"
+            raise refusal(f"{name}.each", text, "leave it out")
+    m = check_integer("n_components", options.setdefault("n_components", DEFAULTS["n_components"]), low=1)
+    given = Inputs.of(X=X, graph=graph, kernel=kernel)
+    value = check_points(given.value) if given.entry == "X" else given.value
+    value = value.tocsr() if hasattr(value, "tocsr") else check_array(given.entry, value)
+    done, refused = computed_parts(value, given.entry, options | {"progress": progress}, fewest=m + 2)
+    done.sort(key=lambda pair: -len(pair[0].points))
+    for number, (part, said) in enumerate(done, 1):
+        part.diagnostics["part"] = {"number": number, "of": len(done)}
+        for finding in said:
+            tell(replace(finding, text=f"part {number} of {len(done)}: {finding.text}"))
+    parts = [with_index(part, index_of(X)) for part, _ in done]
+    say_left_out(value.shape[0], parts, m, refused)
+    return parts
 
-    parts = each_part(select_coordinates, Inputs.of(X=X, graph=graph, kernel=kernel), options | {"progress": progress})
-    return [with_index(part, index_of(X)) for part in parts]
+
+def computed_parts(
+    value: Array, entry: str, options: dict[str, Any], fewest: int
+) -> tuple[list[tuple[Selection, list[Finding]]], list[str]]:
+    """Return the result of each part with what is said of it, and why parts of enough points have none.
+
+    At its own bandwidth a part may fall into parts again.
+    """
+    everything = np.arange(value.shape[0])
+    done: list[tuple[Selection, list[Finding]]] = []
+    refused: list[str] = []
+    waiting = [(everything, "raise")]
+    while waiting:
+        rows, way = waiting.pop()
+        whole = rows is everything
+        chosen = backend_of(value.data if hasattr(value, "tocsr") else value).asarray(rows)
+        part = value if whole else value[chosen] if entry == "X" else value[chosen][:, chosen]
+        try:
+            with listen() as said:
+                found = select_coordinates(**{entry: part}, **options | {"disconnected": way})
+        except DisconnectedGraphError as error:
+            if not error.parts and way == "raise":  # many points without a neighbour: one part, then the rest
+                waiting.append((rows, "largest"))
+            elif not error.parts and whole:
+                raise
+            waiting += [(rows[part], "most") for part in error.parts if len(part) >= fewest]
+            continue
+        except ValueError as error:  # too few points to estimate anything from, or no shape; what was asked is sound
+            if whole:
+                raise
+            refused.append(f"of one with {len(rows):,} points: {error}")
+            continue
+        stray = [int(rows[row]) for row in found.diagnostics["stray_points"]]
+        found = replace(found, points=rows[found.points], diagnostics=found.diagnostics | {"stray_points": stray})
+        # the rows left out are reported for all parts together
+        done.append((found, [finding for finding in said if finding.code != "graph.left_out"]))
+        if way == "largest" and len(rest := np.setdiff1d(rows, found.points)) >= fewest:
+            waiting.append((rest, way))
+    return done, refused
+
+
+def say_left_out(n: int, parts: list[Selection], m: int, refused: list[str]) -> None:
+    """Name the rows that are in no map, and why parts were refused; an error where there is no map."""
+    if not parts and refused:
+        raise refusal("graph.no_map", f"no part of the graph gives a map, {refused[0]}", kind=DisconnectedGraphError)
+    if not parts:
+        text = f"no part of the graph is large enough for {option('n_components', m)}"
+        advice = f"raise {option('bandwidth')}, or lower {option('n_components')}"
+        raise refusal("graph.small_part", text, advice, DisconnectedGraphError)
+    why = f", or in parts without one ({refused[0]})" if refused else ""
+    left = np.setdiff1d(np.arange(n), np.concatenate([part.points for part in parts]))
+    if len(left):
+        text = f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps "
+        text += f"({first_few(left)}): too far from the others, or in parts too small for a map with "
+        tell(warning("graph.in_no_map", f"{text}{option('n_components', m)}{why}"))

@@ -412,7 +412,7 @@ class Run {
     const { answers, stability, diagnosis, subset } = this.content;
     for (const [name, { level, text }] of Object.entries(answers)) {
       const holder = this.part(`.${name} .of-chosen`), line = element("p", { class: "verdict" });
-      line.append(element("b", { class: "lamp", "data-level": level }, `${SIGN[level]} ${levelName(level)}`), ` ${text === levelName(level) ? HOW[name] : text}`);
+      line.append(element("b", { class: "lamp", "data-level": level }, `${SIGN[level]} ${levelName(level)}`), ` ${text || HOW[name]}`);
       holder.append(element("p", { class: "quiet" }, `About the chosen set ${setName(subset)}`), line);
     }
     if (stability) {

@@ -27,24 +27,26 @@ ON_PAGE = ("points", "needed", "redundant", "features", "mean score", "search", 
 RELATED = 5_000  # points on which relations between coordinates are looked for
 NEXT, MOST = 4, 30  # coordinates after the last chosen one whose relations are told, and how many in all
 BEST = 5  # sets of the ranking that are shown
+# reasons to doubt whose sentence is the answer to their question
+STATED = ("choice.lost_direction", "rank.unchecked", "shape.folded", "choice.nearly_touch")
 ONE_DIMENSION = f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen"
 
 
 def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list[str]]:
-    """Return all that can be said about a result, by label; ``say`` puts findings into words."""
+    """Return all that can be said about a result, by label, each thing once; ``say`` puts findings into words."""
     d, (low, high) = selection.diagnostics, selection.zeta_interval
-    answers, findings, reason = selection.judgement, selection.findings, d.get("device_reason")
-    doubts, how = _doubts(selection), d.get("search") or {}
-    said = doubts[0].text if doubts else ""
-    device = "" if not reason or d.get("device_code") == "not-installed" else f" ({say(note('remark', reason))})"
-    parts, known, one = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset) == 1
+    answers, findings, how = selection.judgement, selection.findings, d.get("search") or {}
+    parts, known, s = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset)
+    doubts = doubts_in(selection)
+    stated = {question_of(finding) for finding in doubts if finding.code in STATED}
     rank = (selection.ranking.subsets == selection.subset).all(axis=1)
-    others = [s for s in selection.ranking.subsets[:4].tolist() if tuple(s) != selection.subset][:3]
+    others = [own for own in selection.ranking.subsets[:4].tolist() if tuple(own) != selection.subset][:3]
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
-    notes += [Finding("search.one_dimension", "note", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
+    notes += [note("search.one_dimension", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
+    reason = d.get("device_reason") if d.get("device_code") != "not-installed" else None
     found: dict[str, Any] = {
         "verdict": (selection.verdict or "not judged") + reason_text(selection, say),
-        **{name: answer_text(answers[name], say, said) for name in ASKED},
+        **{name: answer_text(answers[name], say, is_stated=name in stated) for name in ASKED},
         "doubt": [say(finding) for finding in doubts[1:]],  # the verdict has the first
         "warning": [say(finding) for finding in findings if finding.severity == "warning"],
         "note": [say(finding) for finding in notes],
@@ -53,7 +55,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
         "features": d.get("features"),
         "zeta": f"{selection.zeta:.4g}, optimal on [{low:.4g}, {'inf)' if high is None else f'{high:.4g}]'}",
         "mean score": f"{selection.ranking.scores[rank][0]:.3f} (first "
-        f"{'coordinate' if one else f'{len(selection.subset)} coordinates'}: {_score_of_first(selection)})",
+        f"{'coordinate' if s == 1 else f'{s} coordinates'}: {_score_of_first(selection)})",
         "runners-up": "; ".join(map(names_text, others)) or "none",
         "search": ""
         if how.get("method", "exhaustive") == "exhaustive"  # also of files of earlier versions, which say nothing
@@ -62,7 +64,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
         "automatic": automatic_line(d["automatic"]) if d.get("automatic") else "",
         "mean degree": f"{d['mean_degree']:.0f}" if d.get("mean_degree") is not None else "",
         "residuals": f"at most {max(d['residuals']):.1e}" if d.get("residuals") else "",
-        "device": f"{d.get('device', 'unknown')}{device}",
+        "device": d.get("device", "unknown") + (f" ({say(note('remark', reason))})" if reason else ""),
         "settings": ", ".join(f"{name}={short(value)}" for name, value in known.items() if value is not None),
         "approximations": "; ".join(map(str, d.get("approximations") or ())) or "none",
         "audit": f"sampled rows agree with plain code to {max(d['audit'].values()):.1e}" if d.get("audit") else "",
@@ -80,19 +82,20 @@ def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
     return "\n".join(textwrap.fill(line, 80, subsequent_indent=18 * " ", break_long_words=False) for line in lines)
 
 
+def doubts_in(selection: Any) -> list[Finding]:
+    """Return the reasons to doubt a result, the gravest first."""
+    return sorted((finding for finding in selection.findings if finding.is_doubt), key=lambda doubt: doubt.severity)
+
+
 def reason_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
     """Return the question that failed and why, or nothing."""
-    doubts = _doubts(selection)
-    return f" ({question_of(doubts[0])}): {say(doubts[0])}" if doubts else ""
+    return "".join(f" ({question_of(doubt)}): {say(doubt)}" for doubt in doubts_in(selection)[:1])
 
 
-def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str = "") -> str:
-    """Return the answer to a question in words, without those that were ``said`` before."""
+def answer_text(answer: Answer, say: Callable[[Finding], str] = str, *, is_stated: bool = False) -> str:
+    """Return the answer to a question in words; in one word if a reason to doubt states it elsewhere."""
     word = "not checked" if answer.level == "unchecked" else answer.level
-    text = say(note("remark", answer.text))
-    if said and answer.text.startswith(said):
-        return word + answer.text.removeprefix(said)
-    return word if text in ("", word) else f"{word}: {text}"
+    return word if is_stated or not answer.text else f"{word}: {say(note('remark', answer.text))}"
 
 
 @at_home
@@ -115,11 +118,6 @@ def redundant_text(found: dict[int, tuple[int, ...]]) -> str:
         told.popitem()
         text = f"{relations_text(told)}; and {len(found) - len(told)} more"
     return text
-
-
-def _doubts(selection: Any) -> list[Finding]:
-    """Return the reasons to doubt a result, the gravest first."""
-    return sorted((each for each in selection.findings if each.is_doubt), key=lambda each: each.severity)
 
 
 def _score_of_first(selection: Any) -> str:
@@ -147,25 +145,31 @@ def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str,
 
     Sets are 0-based; names count from 1 as in the paper.
     """
-    ranking = [
-        {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
-        for subset, loss, score in best_sets(selection)
-    ]
-    findings = [
-        asdict(finding) | {"text": render(finding.text, words), "advice": render(finding.advice, words)}
-        for finding in selection.findings
-    ]
-    told = {
-        name: answer._asdict() | {"text": render(answer.text, words)} for name, answer in selection.judgement.items()
-    }
-    own = {name: getattr(selection, name) for name in ("zeta", "zeta_interval", "zeta_dimensionless")}
-    own |= {name: getattr(selection, name) for name in ("rotation", "eigenvalues", "laplace_beltrami_eigenvalues")}
-    first = {"subset": selection.subset, "names": selection.names, "verdict": selection.verdict, "judgement": told}
     n, m = selection.coordinates.shape
-    rest = {name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")}
-    own["redundant"] = {f"phi{k + 1}": coordinate_names(others) for k, others in redundant(selection).items()}
-    own |= {"n_points": n, "n_components": m, "ranking": ranking, "diagnostics": rest}
-    return plain({**first, "findings": findings, **own, **more})
+    answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
+    own = ("zeta", "zeta_interval", "zeta_dimensionless", "rotation", "eigenvalues", "laplace_beltrami_eigenvalues")
+    known = {
+        "subset": selection.subset,
+        "names": selection.names,
+        "verdict": selection.verdict,
+        "judgement": {name: answer | {"text": render(answer["text"], words)} for name, answer in answers.items()},
+        "findings": [
+            asdict(finding) | {"text": render(finding.text, words), "advice": render(finding.advice, words)}
+            for finding in selection.findings
+        ],
+        **{name: getattr(selection, name) for name in own},
+        "redundant": {f"phi{k + 1}": coordinate_names(others) for k, others in redundant(selection).items()},
+        "n_points": n,
+        "n_components": m,
+        "ranking": [
+            {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
+            for subset, loss, score in best_sets(selection)
+        ],
+        "diagnostics": {
+            name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")
+        },
+    }
+    return plain(known | more)
 
 
 def plain(value: Any) -> Any:
