@@ -115,21 +115,20 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
         values[hidden] = None
     array = on_host(values, what)
-    known = np.ones(array.shape, dtype=bool)
+    known, found = np.ones(array.shape, dtype=bool), np.full(array.shape, np.nan)
+    members = array
     if array.dtype.kind == "O":
         known = np.array([not _is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
         try:
-            array = _plainest(array, known)
+            members = _plainest(list(array[known]))
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
             raise TypeError(f"{what} must hold numbers or classes, got {brief(values)}") from None
-    if array.dtype.kind == "f":
-        return np.where(np.isfinite(array), array, np.nan).astype(float), None, 0
-    if array.dtype.kind not in "biuOUS":
-        raise TypeError(f"{what} must hold numbers or classes, got dtype {array.dtype}")
-    names, codes = np.unique(array[known], return_inverse=True)
-    found = np.full(array.shape, np.nan)
-    if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
-        found[known] = array[known]
+    if members.dtype.kind not in "fbiuOUS":
+        raise TypeError(f"{what} must hold numbers or classes, got dtype {members.dtype}")
+    members = members.ravel()
+    names, codes = (members, None) if members.dtype.kind == "f" else np.unique(members, return_inverse=True)
+    if codes is None or (members.dtype.kind in "iu" and len(names) > len(COLORS)):  # measures; counts, years, rows
+        found[known] = np.where(np.isfinite(members), members, np.nan)
         return found, None, 0
     order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found[known] = np.argsort(order)[codes]
@@ -151,16 +150,11 @@ def _is_missing(value: Any) -> bool:
     return missing or (isinstance(value, float) and value != value)
 
 
-def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return Python objects as integers, floats or words."""
-    members = list(array[known])
-    if all(isinstance(value, numbers.Integral) for value in members):
-        kind: type = bool if members and all(isinstance(value, bool | np.bool_) for value in members) else int
-    else:
-        kind = float if all(isinstance(value, numbers.Real) for value in members) else str
-    found: np.ndarray = np.full(array.shape, np.nan if kind is float else kind(), dtype=object if kind is str else kind)
-    found[known] = [kind(value) for value in members]
-    return found
+def _plainest(members: list[Any]) -> np.ndarray:
+    """Return Python objects as booleans, integers, floats or words, the first that all of them are."""
+    kinds: tuple[tuple[type, Any], ...] = ((bool, bool | np.bool_), (int, numbers.Integral), (float, numbers.Real))
+    kind = next((kind for kind, own in kinds if all(isinstance(value, own) for value in members)), str)
+    return np.array([kind(value) for value in members], dtype=object if kind is str else kind)
 
 
 def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, tuple[str, ...], int]:

@@ -13,11 +13,10 @@ from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
-from ..results.selection import check_selection
+from ..results.selection import Selection, check_selection
 from ..validation import check_members, check_real_array
 from .figure import (
     COLORS,
-    add_axes,
     axis_labels,
     check_axes,
     check_kind,
@@ -35,8 +34,6 @@ from .figure import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..results.selection import Selection
 
 MAX_BOXES = len(COLORS)  # sets of the path that are shown
 PAIRS = 200  # lines between crossing points that are drawn
@@ -70,29 +67,28 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot.path(selection)
     """
-    sets = shown_sets(check_selection(selection), MAX_BOXES)
-    pair = () if ax is None else check_members("ax", ax, "two axes")
-    if ax is not None and len(pair) != 2:
-        raise ValueError(f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
-    for axes in pair:
-        check_axes(axes, 2)
-    figure = pair[0].figure if pair else new_figure(10.5, 4.6)
-    left, right = pair or figure.subplots(1, 2, width_ratios=(1.25, 1))
-    draw_path(left, selection, sets)
-    draw_regrets(right, selection, sets)
-    if pair:
-        return figure
-    count, total = len(selection.path[sets]), len(selection.path)
-    more = f" ({count} of {total} sets)" if count < total else ""
-    figure.suptitle(f"Regularization path: {set_label(selection.subset)} is chosen{more}", fontsize=12)
-    return figure
+    sets = shown_sets(check_selection(selection))
+    if ax is not None:
+        pair = check_members("ax", ax, "two axes")
+        if len(pair) != 2:
+            raise ValueError(f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
+        for axes in pair:
+            check_axes(axes, 2)
+    else:
+        figure, count, total = new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
+        pair = figure.subplots(1, 2, width_ratios=(1.25, 1))
+        more = f" ({count} of {total} sets)" if count < total else ""
+        figure.suptitle(f"Regularization path: {set_label(selection.subset)} is chosen{more}", fontsize=12)
+    draw_path(pair[0], selection, sets)
+    draw_regrets(pair[1], selection, sets)
+    return pair[0].figure
 
 
-def shown_sets(selection: Selection, most: int) -> slice:
+def shown_sets(selection: Selection) -> slice:
     """Return which sets of the path to show, with the chosen one among them."""
     chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
-    first = max(0, chosen + 2 - most)
-    return slice(first, first + most)
+    first = max(0, chosen + 2 - MAX_BOXES)
+    return slice(first, first + MAX_BOXES)
 
 
 def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
@@ -102,12 +98,11 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     end = min(max([1.6 * value for value in breaks] + [1.3 * selection.zeta]) or 1.0, segments[0].high)
     low, high = selection.zeta_interval
     axes.axvspan(low, end if high is None else high, color="0.5", alpha=0.15, linewidth=0)
-    where = np.array([0, end])
     for number, segment in enumerate(segments):
-        colour = tint(number)
-        axes.plot(where, segment.score - where * segment.penalty, color=colour, linewidth=0.8, alpha=0.6)
-        best, look = np.array([segment.low, min(segment.high, end)]), {"color": colour, "linewidth": 3}
-        axes.plot(best, segment.score - best * segment.penalty, label=set_label(segment.subset), **look)
+        whole, best = np.array([0, end]), np.array([segment.low, min(segment.high, end)])
+        look: dict[str, Any] = {"linewidth": 3, "label": set_label(segment.subset)}
+        axes.plot(whole, segment.score - whole * segment.penalty, color=tint(number), linewidth=0.8, alpha=0.6)
+        axes.plot(best, segment.score - best * segment.penalty, color=tint(number), **look)
     for value in breaks:
         axes.axvline(value, color="0.5", linewidth=0.8, linestyle=":")
     axes.axvline(selection.zeta, color=ink(), linewidth=1.0, linestyle="--")
@@ -116,9 +111,13 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     # the envelope falls and is convex: with the frame drawn around it the corner of the legend is free
     top, bottom = max(s.score for s in segments), segments[0].score - end * segments[0].penalty
     room = max(top - bottom, 1e-9)
-    axes.set(xlim=(0, end), ylim=(bottom - 0.3 * room, top + 0.05 * room))
-    axes.set(title="Path (thick: best set; shaded: chosen interval)", xlabel=r"$\zeta$, the weight of the penalty")
-    axes.set_ylabel(r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$")
+    axes.set(
+        xlim=(0, end),
+        ylim=(bottom - 0.3 * room, top + 0.05 * room),
+        title="Path (thick: best set; shaded: chosen interval)",
+        xlabel=r"$\zeta$, the weight of the penalty",
+        ylabel=r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$",
+    )
     axes.legend(frameon=False, loc="upper right", ncols=2 if len(segments) > 5 else 1)
 
 
@@ -179,23 +178,21 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
     """
     m = check_selection(selection).coordinates.shape[1]
-    if subsets is not None:
-        subsets = check_members("subsets", subsets, "sets of coordinates")
-    if subsets and all(isinstance(member, numbers.Integral | str) for member in subsets):
-        subsets = [subsets]  # one set alone
-    sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
+    given = [selection.subset] if subsets is None else check_members("subsets", subsets, "sets of coordinates")
+    if given and all(isinstance(member, numbers.Integral | str) for member in given):
+        given = [given]  # one set alone
+    sets = [coordinate_numbers(members, m) for members in given]
     axes = one_panel(ax, 7, 4.2)
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
-        values, colour = np.exp(on_host(logs)), tint(number)
+        values = np.exp(on_host(logs))
+        look = {"weights": np.full(len(values), 100 / len(values)), "color": tint(number)}
         label = f"{set_label(chosen)}: mean {values.mean():.2f}"
-        share = np.full(len(values), 100 / len(values))
-        axes.hist(values, edges, weights=share, color=colour, alpha=0.3 if len(sets) < 3 else 0.12)
-        axes.hist(values, edges, weights=share, color=colour, histtype="step", linewidth=1.5, label=label)
+        axes.hist(values, edges, alpha=0.3 if len(sets) < 3 else 0.12, **look)
+        axes.hist(values, edges, histtype="step", linewidth=1.5, label=label, **look)
     axes.set(xlim=(0, 1), ylim=(0, axes.get_ylim()[1] * (1.05 + 0.07 * len(sets))))  # room for the legend
-    axes.set_xlabel(r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)")
-    axes.set_ylabel("share of points (%)")
+    axes.set(xlabel=r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)", ylabel="share of points (%)")
     axes.legend(frameon=False, loc="upper right")
     axes.set_title("Volume of the tangent space in the embedding", fontsize=12)
     return axes.figure
@@ -231,26 +228,22 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
-    if ax is not None:
-        check_axes(ax, Y.shape[1])
-    figure = new_figure(11, 4.8) if ax is None else ax.figure
-    left = add_axes(figure, (1, 2, 1), Y.shape[1]) if ax is None else ax
+    figure = None if ax is not None else new_figure(11, 4.8)
+    left = add_axes(figure, 1, Y.shape[1]) if figure else check_axes(ax, Y.shape[1])
     draw_findings(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
-    if ax is not None:
-        ax.legend(markerscale=3)
-        return figure
+    if figure is None:
+        left.legend(markerscale=3)
+        return left.figure
     if points is None:
         draw_collapse(figure.add_subplot(1, 2, 2), found)
     else:
         data = on_host(check_real_array("points", points, 2))
-        columns = data.shape[1]
-        if data.shape[0] != len(Y) or columns < 2:
+        if data.shape[0] != len(Y) or data.shape[1] < 2:
             raise ValueError(f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}")
-        data = data[:, :3]
-        right = add_axes(figure, (1, 2, 2), data.shape[1])
-        draw_findings(right, data, axis_labels(range(3), "x"), found)
-        of_more = f" (the first 3 of {columns} columns)" if columns > 3 else ""
+        right = add_axes(figure, 2, min(3, data.shape[1]))
+        draw_findings(right, data[:, :3], axis_labels(range(3), "x"), found)
+        of_more = f" (the first 3 of {data.shape[1]} columns)" if data.shape[1] > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
@@ -325,28 +318,21 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
 
 def one_panel(ax: Any, width: float, height: float) -> Any:
     """Return the user's axes, or those of a new figure."""
-    if ax is None:
-        return new_figure(width, height).subplots()
-    check_axes(ax, 2)
-    return ax
+    return new_figure(width, height).subplots() if ax is None else check_axes(ax, 2)
 
 
-def logarithmic(axes: Any, values: Any) -> None:
-    """Make an axis logarithmic, with some of its values written out."""
-    axes.set_xscale("log")
-    axes.margins(x=0.1)
-    axes.set_xticks(values[:: max(1, len(values) // 5)])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
-    axes.xaxis.set_minor_formatter(lambda *_: "")
+def add_axes(figure: Any, number: int, dimensions: int) -> Any:
+    """Add the first or second of two panels, in 2-D or 3-D."""
+    return figure.add_subplot(1, 2, number, projection="3d" if dimensions == 3 else None)
 
 
 @styled()
 def dimension_figure(estimate: Any) -> Figure:
     """Return the spectrum behind a dimension."""
-    figure = new_figure(6.4, 4.2)
-    figure.suptitle(f"Intrinsic dimension {estimate.value}", fontsize=12)
-    draw_spectrum(figure.subplots(), estimate.curve, estimate.value)
-    return figure
+    axes = one_panel(None, 6.4, 4.2)
+    axes.figure.suptitle(f"Intrinsic dimension {estimate.value}", fontsize=12)
+    draw_spectrum(axes, estimate.curve, estimate.value)
+    return axes.figure
 
 
 def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
@@ -375,12 +361,15 @@ def parameters_figure(found: Any) -> Figure:
         x, y = [row[name] for row in rows], [row[measure] for row in rows]
         if kind == "scan":
             axes.plot(x, y, "o-", color=tint(0))
-            logarithmic(axes, x)
-            fixed = not isinstance(found.bandwidth, str)
-            if fixed:
+            axes.set_xscale("log")
+            axes.margins(x=0.1)
+            axes.set_xticks(x[:: max(1, len(x) // 5)])
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+            axes.xaxis.set_minor_formatter(lambda *_: "")
+            if not isinstance(found.bandwidth, str):
                 axes.axvline(found.bandwidth, color=tint(1), linestyle="--")
-            axes.set_title(f"Bandwidth: {found.bandwidth:.4g}" if fixed else f"Bandwidth: {found.bandwidth}")
-            axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
+            value = found.bandwidth if isinstance(found.bandwidth, str) else f"{found.bandwidth:.4g}"
+            axes.set(title=f"Bandwidth: {value}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
             axes.set_ylabel("variance lost along the worst local direction")
         else:
             axes.bar(x, y, color=[tint(0) if size == s else "0.7" for size in x], width=0.6)

@@ -140,13 +140,8 @@ def new_figure(width: float, height: float, *, wspace: float | None = None) -> F
     return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
 
 
-def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
-    """Add axes at a place of a grid (rows, columns, number from 1 on), in 2-D or 3-D."""
-    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
-
-
-def check_axes(ax: Any, dimensions: int) -> None:
-    """Raise unless ``ax`` are axes of Matplotlib for two or three dimensions."""
+def check_axes(ax: Any, dimensions: int) -> Any:
+    """Return ``ax`` if they are axes of Matplotlib for two or three dimensions."""
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
@@ -154,6 +149,7 @@ def check_axes(ax: Any, dimensions: int) -> None:
     if (dimensions == 3) != (ax.name == "3d"):
         way = 'make it with projection="3d"' if dimensions == 3 else 'make it without projection="3d"'
         raise ValueError(f"ax does not fit {dimensions} coordinates: {way}")
+    return ax
 
 
 def mark_size(n: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..choice.naming import coordinate_numbers
 from ..errors import brief
-from ..results.selection import check_selection, with_turned
+from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
 from .colours import GREY, Colouring, colourings, colourings_of
 from .figure import (
@@ -30,8 +30,6 @@ from .figure import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..results.selection import Selection
 
 FAR = 5.0  # quartile distances beyond the quartiles at which a point is far out
 STRAYS = 0.01  # the largest share of points that count as strays
