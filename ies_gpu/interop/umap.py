@@ -10,8 +10,8 @@ from scipy.spatial import KDTree
 
 from ..backend import to_host
 from ..backend.array import Array
-from ..choice.naming import coordinate_names, coordinate_numbers
-from ..findings import tell, warning
+from ..choice.naming import coordinate_numbers
+from ..findings import refusal, tell, warning
 from ..results.same_points import is_whole, used_points
 from ..results.selection import Selection, check_selection
 from ..validation import check_points, check_seed
@@ -67,9 +67,12 @@ def umap_init(
     (500, 2)
     """
     selection = check_selection(selection)
-    Y = to_host(selection.coordinates)
-    if subset is None:
-        _check_two(selection)
+    Y, s = to_host(selection.coordinates), len(selection.subset)
+    if subset is None and s != 2:
+        two = selection.names[:2] if s > 2 else (*selection.names, "phi2")
+        text = f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default"
+        advice = f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}"
+        tell(warning("umap.not_two", text, f"{advice}. With subset=selection.names there is no warning"))
     chosen = to_host(selection.embedding) if subset is None else Y[:, coordinate_numbers(subset, Y.shape[1])]
     chosen = chosen[_nearest_kept(selection, X)]
     rng = np.random.default_rng(check_seed(random_state))
@@ -77,32 +80,16 @@ def umap_init(
     return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)
 
 
-def _check_two(selection: Selection) -> None:
-    """Say how to go on where UMAP's default does not fit."""
-    s = len(selection.subset)
-    if s == 2:
-        return
-    two = selection.names[:2] if s > 2 else (*selection.names, *coordinate_names(range(1, 2)))
-    text = f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default"
-    advice = (
-        f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}. With "
-        "subset=selection.names there is no warning"
-    )
-    tell(warning("umap.not_two", text, advice))
-
-
 def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
     """Return for each input point its own row in the result, or that of its nearest point that has one."""
     kept = np.asarray(to_host(selection.points))
-    if X is None:
-        if not is_whole(selection):
-            raise ValueError(
-                "some points are not in the map, and UMAP needs a row for each: use umap_init(selection, X=X), "
-                "which gives each of them the row of its nearest point, or fit UMAP to X[selection.points] only"
-            )
+    if X is None and is_whole(selection):
         return np.arange(len(kept))
-    X = check_points(X)
-    X = to_host(X)
+    if X is None:
+        text = "some points are not in the map, and UMAP needs a row for each"
+        advice = "use umap_init(selection, X=X), which gives each of them the row of its nearest point, or fit UMAP to "
+        raise refusal("umap.left_out", text, f"{advice}X[selection.points] only")
+    X = to_host(check_points(X))
     used_points(selection, X)
     rows = np.full(len(X), -1)
     rows[kept] = np.arange(len(kept))

@@ -34,8 +34,8 @@ STEPS = MISSING - 1  # in which columns are stored
 STOPS = 33  # colours that the page is given of a colour map
 BINS = 50  # of a histogram of volumes
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
-LEVELS = {"unchecked": -1, "good": 0, "fair": 1, "bad": 2}
-WORDS = ("sure", "likely", "doubtful")
+LEVELS = ("unchecked", "good", "fair", "bad")
+LEVEL_OF = {None: "unchecked", "sure": "good", "likely": "fair", "doubtful": "bad"}  # by the verdict
 
 
 def content_of(
@@ -73,13 +73,24 @@ def content_of(
         "eigenvalues": on_host(selection.eigenvalues),
         "percentile": selection.diagnostics.get("parameters", {}).get("percentile"),
         "path": _path(selection, rows),
-        "ranking": _ranking(selection),
+        "ranking": {
+            "total": len(selection.ranking.subsets),
+            "sets": (sets := selection.ranking.subsets[:LISTED]),
+            "losses": selection.ranking.losses[:LISTED],
+            "scores": selection.ranking.scores[:LISTED],
+            "penalties": on_host(selection.eigenvalues)[sets].sum(axis=1),
+        },
         "volumes": _volumes(selection, rows),
         "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
         "input": None if points is None else _input(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
-        "stability": stability and _stability(stability),
+        "stability": stability
+        and {
+            "verdict": in_symbols(stability.verdict),
+            "number": stability.n_refits,
+            "shares": [(page_text(s), share) for s, share in list(stability.refits.items())[:8]],
+        },
         "diagnosis": diagnosis and _diagnosis(diagnosis, rows),
     }
 
@@ -100,11 +111,14 @@ def answers_of(
         level = "good" if share > 0.9 else "fair" if share > 0.5 else "bad"
         text = f"at least {share:.0%} of fresh samples would choose it{' up to twins' * (share > stability.confidence)}"
         later["stable"] = Answer(level, share, text)
-    later = {name: answer for name, answer in later.items() if LEVELS[answer.level] >= LEVELS[answers[name].level]}
-    for name, answer in later.items():  # what a run found is not taken back
-        if verdict is not None and LEVELS[answer.level] > WORDS.index(verdict):
-            verdict, why = WORDS[LEVELS[answer.level]], f" ({name}): {answer.text}"
-    return verdict, why, answers | later
+    for name, answer in later.items():
+        if LEVELS.index(answer.level) < LEVELS.index(answers[name].level):
+            continue  # what a run found is not taken back
+        answers[name] = answer
+        if verdict is not None and LEVELS.index(answer.level) > LEVELS.index(LEVEL_OF[verdict]):
+            verdict = next(word for word, level in LEVEL_OF.items() if level == answer.level)
+            why = f" ({name}): {answer.text}"
+    return verdict, why, answers
 
 
 def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
@@ -130,13 +144,6 @@ def _path(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
         }
         for k, segment in enumerate(selection.path)
     ]  # fmt: skip
-
-
-def _ranking(selection: Selection) -> dict[str, Any]:
-    sets, losses, scores = (part[:LISTED] for part in selection.ranking)
-    penalties = on_host(selection.eigenvalues)[sets].sum(axis=1)
-    total = len(selection.ranking.subsets)
-    return {"total": total, "sets": sets, "losses": losses, "scores": scores, "penalties": penalties}
 
 
 def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -191,11 +198,6 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
         middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
         shown = [packed(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
     return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
-
-
-def _stability(found: Stability) -> dict[str, Any]:
-    shares = [(page_text(s), share) for s, share in list(found.refits.items())[:8]]
-    return {"verdict": in_symbols(found.verdict), "number": found.n_refits, "shares": shares}
 
 
 def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:

@@ -75,7 +75,14 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise refusal("file.kind", f"{path} is not an .npz file, so it is {OTHER}") from None
         text = f"{path} is not an .npz file, or is cut short or damaged"
         raise refusal("file.damaged", text, "write it again") from None
-    kind = _check_header(path, header)
+    own = isinstance(header, dict) and isinstance(header.get("version"), int)
+    if not own or header.get("format") not in FORMATS:
+        raise refusal("file.kind", f"{path} is {OTHER}")
+    kind, version = FORMATS[header["format"]]
+    if header["version"] > version:
+        writer = header.get("written_by", "a newer version")
+        text = f"{path} was written by {writer} in format {header['version']}, and {__version__} reads up to {version}"
+        raise refusal("file.newer", text, "upgrade with pip install -U ies-gpu")
     try:
         found = kind(**unpack(path, header["fields"], RECORDS))
     except (*DAMAGED, MemoryError):  # the latter of an array that says it is longer than its file
@@ -94,16 +101,3 @@ def load_as(kind: type[Result], path: str | os.PathLike[str]) -> Result:
         held, wanted = ("a model", "a result") if isinstance(found, Model) else ("a result", "a model")
         raise refusal("file.kind", f"{os.fspath(path)} holds {held}, and {wanted} is needed")
     return found
-
-
-def _check_header(path: Path, header: Any) -> type:
-    """Return the class of what a file holds."""
-    own = isinstance(header, dict) and isinstance(header.get("version"), int)
-    if not own or header.get("format") not in FORMATS:
-        raise refusal("file.kind", f"{path} is {OTHER}")
-    kind, version = FORMATS[header["format"]]
-    if header["version"] > version:
-        writer = header.get("written_by", "a newer version")
-        text = f"{path} was written by {writer} in format {header['version']}, and {__version__} reads up to {version}"
-        raise refusal("file.newer", text, "upgrade with pip install -U ies-gpu")
-    return kind
