@@ -132,14 +132,21 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         text = f"new cells need one bandwidth for all cells, but this map has {option('bandwidth', 'local')}"
         raise refusal("model.local", text, f"call select with {option('bandwidth', 'fixed')} or a number")
     if use == "X" and list(adata.var_names) != list(new.var_names):
-        raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
+        text = "new must have the same genes as adata in the same order"
+        raise refusal("new.genes", text, "use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:
-        raise ValueError(
-            f"new.obsm has no {use!r}: put the new cells into the same space as adata first, for PCA by "
-            "(new.X - mean) @ adata.varm['PCs']; a separate PCA would give different axes"
-        )
+        text = f"new.obsm has no {use!r}"
+        advice = "put the new cells into the same space as adata first, for PCA by (new.X - mean) @ adata.varm['PCs']"
+        raise refusal("new.space", text, f"{advice}; a separate PCA would give different axes")
     model = _model(adata, key, np.asarray(to_host(X), dtype=float), options.get("device", "auto"))
-    _check_unchanged(model, use)
+    rows = digest_rows(len(model.X))
+    with listen(IESWarning):
+        found = model.transform(model.X[rows])
+    off = np.abs(found - model.embedding[rows]).max(axis=1) / np.sqrt((model.embedding**2).mean(axis=0)).max()
+    if not np.median(off) <= UNCHANGED:  # NaN where they have no neighbours any more
+        where = "adata.X" if use == "X" else f"adata.obsm[{use!r}]"
+        text = f"{where} is not what the map was made from, so it was changed after select"
+        raise refusal("adata.changed", text, "call select again")
     new.obsm[f"X_{key}"] = model.transform(entry_of(new, use)[1], **options)
     new.uns[key] = {name: about[name] for name in ("names", "subset", "params")}
     return new.obsm[f"X_{key}"]
@@ -160,58 +167,35 @@ def _model(adata: Any, key: str, X: np.ndarray, device: str) -> Model:
     )
 
 
-def _check_unchanged(model: Model, use: str) -> None:
-    """Raise if cells of the map do not get their own coordinates: other points are in their place by now."""
-    rows = digest_rows(len(model.X))
-    with listen(IESWarning):
-        found = model.transform(model.X[rows])
-    off = np.abs(found - model.embedding[rows]).max(axis=1) / np.sqrt((model.embedding**2).mean(axis=0)).max()
-    if not np.median(off) <= UNCHANGED:  # NaN where they have no neighbours any more
-        where = "adata.X" if use == "X" else f"adata.obsm[{use!r}]"
-        raise ValueError(
-            f"{where} is not what the map was made from, so it was changed after select; call select again"
-        )
-
-
 def _check_cells(**given: Any) -> None:
     """Check that these are AnnData objects, without importing that library."""
     for name, value in given.items():
         if not all(hasattr(value, part) for part in ("obsm", "obsp", "uns", "n_obs")):
-            raise TypeError(f"{name} must be an AnnData object, got {brief(value)}; for arrays use select_coordinates")
+            text = f"{name} must be an AnnData object, got {brief(value)}"
+            raise refusal(f"{name}.type", text, "for arrays use select_coordinates", TypeError)
 
 
 def entry_of(adata: Any, use: str) -> tuple[str, Any]:
     """Return the argument of ``select_coordinates`` and its value."""
-    if use == "X" or use in adata.obsp:
-        value = _of_scipy(adata.X if use == "X" else adata.obsp[use])
-        if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
-            check_sparse_storage(f"adata.{'X' if use == 'X' else f'obsp[{use!r}]'}", value)
+    if use != "X" and use not in adata.obsp and use in adata.obsm:
+        return "X", adata.obsm[use]
+    if use != "X" and use not in adata.obsp:
+        known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
+        text = f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}"
+        advice = "run scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
+        raise refusal("use.missing", text, advice)
+    name, value = ("adata.X", adata.X) if use == "X" else (f"adata.obsp[{use!r}]", adata.obsp[use])
+    home = backend_of(value)
+    if home.device != "cpu" and home.sparse.issparse(value):  # as rapids-singlecell leaves it
+        value = value.get()
+    if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
+        check_sparse_storage(name, value)
     if use == "X":
         return "X", value.toarray() if scipy.sparse.issparse(value) else value
-    if use in adata.obsp and _is_distances(adata, use):
-        return "graph", both_ways(check_square_sparse(f"adata.obsp[{use!r}]", value, add=False))[0]
-    if use in adata.obsp:
-        return "kernel", scipy.sparse.csr_array(value)
-    if use in adata.obsm:
-        return "X", adata.obsm[use]
-    known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
-    raise ValueError(
-        f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}. Run "
-        "scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
-    )
-
-
-def _of_scipy(value: Any) -> Any:
-    """Return a sparse matrix on a GPU, as rapids-singlecell leaves it, as SciPy's; anything else as it is."""
-    home = backend_of(value)
-    return value.get() if home.device != "cpu" and home.sparse.issparse(value) else value
-
-
-def _is_distances(adata: Any, use: str) -> bool:
-    """Return whether a matrix holds distances, by scanpy's names."""
-    if use == "distances" or use.endswith("_distances"):
-        return True
-    return any(isinstance(about, dict) and about.get("distances_key") == use for about in adata.uns.values())
+    named = [about.get("distances_key") for about in adata.uns.values() if isinstance(about, dict)]
+    if use == "distances" or use.endswith("_distances") or use in named:  # scanpy's names
+        return "graph", both_ways(check_square_sparse(name, value, add=False))[0]
+    return "kernel", scipy.sparse.csr_array(value)
 
 
 def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, Any]) -> Selection:
@@ -239,24 +223,24 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
     about = adata.uns.get(key)
     space = str((about.get("params", {}) if isinstance(about, dict) else {}).get("use_rep") or "X_pca")
     if space not in adata.obsm:
-        raise ValueError(
-            f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
-            f"adata.obsm[{space!r}], which is missing. Give both, or run scanpy.pp.pca(adata)"
-        )
+        text = f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
+        advice = "give both, or run scanpy.pp.pca(adata)"
+        raise refusal("use.points", f"{text}adata.obsm[{space!r}], which is missing", advice)
     return np.asarray(to_host(adata.obsm[space]), dtype=float)
 
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:
     """Return what an ``.h5ad`` file can keep of a result: numbers, words and arrays of them, but no None."""
     known, (low, high) = selection.diagnostics, selection.zeta_interval
-    answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
+    unknown = {"figure": np.nan}
+    params = {name: value for name, value in known["parameters"].items() if isinstance(value, str | bool | int | float)}
     return {
         "names": np.array(selection.names, dtype=object),
         "subset": np.array(selection.subset),
         "verdict": selection.verdict,
         "judgement": {
-            name: {key: np.nan if value is None else value for key, value in answer.items()}
-            for name, answer in answers.items()
+            name: answer._asdict() | (unknown if answer.figure is None else {})
+            for name, answer in selection.judgement.items()
         },
         **({} if selection.rotation is None else {"rotation": np.asarray(to_host(selection.rotation))}),
         "zeta": float(selection.zeta),
@@ -265,6 +249,5 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
         "mean_degree": float(known["mean_degree"]),
         "device": known["device"],
         "warnings": np.array([f"{finding.code}: {finding}" for finding in selection.findings], dtype=object),
-        "params": {"use": use}
-        | {name: value for name, value in known["parameters"].items() if isinstance(value, str | bool | int | float)},
+        "params": {"use": use} | params,
     }

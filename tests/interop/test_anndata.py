@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse
 import scipy.spatial
 
-import ies_gpu
 from ies_gpu import DisconnectedGraphError, datasets, select_coordinates
 from ies_gpu import knn_graph as neighbours
 from ies_gpu.interop.anndata import entry_of, select, transform
@@ -91,12 +90,12 @@ def test_cells_left_out_get_nan(adata):
 
 
 def test_what_is_missing_or_no_cells_is_named(adata):
-    with pytest.raises(ValueError, match=r"use='X_umap' is in neither .* there are 'X', 'connectivities', 'X_pca'"):
+    with refused("use.missing"):
         select(adata, use="X_umap", **SIZES)
-    with pytest.raises(TypeError, match="adata must be an AnnData object"):
-        ies_gpu.anndata.select(np.zeros((5, 2)))
-    with pytest.raises(TypeError, match="new must be an AnnData object"):
-        ies_gpu.anndata.transform(adata, np.zeros((5, 2)))
+    with refused("adata.type", TypeError):
+        select(np.zeros((5, 2)))
+    with refused("new.type", TypeError):
+        transform(adata, np.zeros((5, 2)))
 
 
 def scanpy_distances(X, k=15):
@@ -134,7 +133,7 @@ def test_sizes_of_a_graph_are_found_from_its_points(adata):
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2 and len(found.subset) in (2, 3)
     assert len(select(adata, use="connectivities", subset_size=2).subset) == 2
     del adata.obsm["X_pca"]
-    with pytest.raises(ValueError, match=r"adata.obsm\['X_pca'\], which is missing. Give both, or run scanpy.pp.pca"):
+    with refused("use.points"):
         select(adata, use="connectivities")
     adata.uns["neighbors"] = {"params": {"use_rep": "X_other"}}
     adata.obsm["X_other"] = adata.X.toarray()
@@ -169,10 +168,10 @@ def test_cells_that_cannot_be_transformed_are_told_why(adata):
     select(adata, bandwidth=1.0, **SIZES)
     other = adata.copy()
     del other.obsm["X_pca"]
-    with pytest.raises(ValueError, match=r"new.obsm has no 'X_pca'.*adata.varm\['PCs'\]"):
+    with refused("new.space"):
         transform(adata, other)
     select(adata, use="X", bandwidth=1.0, **SIZES)
-    with pytest.raises(ValueError, match=r"use new\[:, adata.var_names\]"):
+    with refused("new.genes"):
         transform(adata, adata[:, ::-1].copy())
 
 
@@ -186,5 +185,5 @@ def test_points_that_were_changed_after_the_map_was_made_are_noticed(adata):
     for changed in (2 * adata.obsm["X_pca"], adata.obsm["X_pca"][order], 1000 + adata.obsm["X_pca"] ** 2):
         other = adata.copy()
         other.obsm["X_pca"] = changed
-        with pytest.raises(ValueError, match=r"adata.obsm\['X_pca'\] is not what the map was made from"):
+        with refused("adata.changed"):
             transform(other, new)
