@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import brief
+from ..findings import refusal
 from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
 from ..validation import LARGEST
@@ -97,11 +97,13 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None, most: in
         found = found[rows]
     if found.shape != (n,):
         more = "" if rows is None else f" in the map, or for each of the input ({rows[-1] + 1} or more)"
-        raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
+        text = f"{what} must have one value for each of {n} points{more}, got shape {found.shape}"
+        raise refusal("colors.shape", text)
     if classes is None and np.isnan(found).all():
         classes = ()  # a bar would have no ends; a legend says that all are missing
     if classes is None and max(abs(np.nanmin(found)), abs(np.nanmax(found))) > LARGEST:
-        raise ValueError(f"{what} has values beyond {LARGEST:.0e}, too large for a scale; divide by a constant")
+        text = f"{what} has values beyond {LARGEST:.0e}, too large for a scale"
+        raise refusal("colors.range", text, "divide by a constant")
     return Colouring(label, found, classes, joined)
 
 
@@ -122,9 +124,10 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         try:
             members = _plainest(list(array[known]))
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
-            raise TypeError(f"{what} must hold numbers or classes, got {brief(values)}") from None
+            members = np.empty(0, dtype=np.void)
     if members.dtype.kind not in "fbiuOUS":
-        raise TypeError(f"{what} must hold numbers or classes, got dtype {members.dtype}")
+        text = f"{what} must hold numbers or classes, got dtype {array.dtype}"
+        raise refusal("colors.type", text, kind=TypeError)
     members = members.ravel()
     names, codes = (members, None) if members.dtype.kind == "f" else np.unique(members, return_inverse=True)
     if codes is None or (members.dtype.kind in "iu" and len(names) > len(COLORS)):  # measures; counts, years, rows

@@ -12,6 +12,7 @@ from ..analysis.diagnose import Diagnosis
 from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
+from ..findings import refusal
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
 from ..results.selection import Selection, check_selection
 from ..validation import check_members, check_real_array
@@ -71,7 +72,7 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     if ax is not None:
         pair = check_members("ax", ax, "two axes")
         if len(pair) != 2:
-            raise ValueError(f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
+            raise refusal("ax.number", f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
         for axes in pair:
             check_axes(axes, 2)
     else:
@@ -226,7 +227,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     """
     check_kind("found", found, Diagnosis)
     if len(found.subset) < 2:
-        raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
+        raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
     figure = None if ax is not None else new_figure(11, 4.8)
     left = add_axes(figure, 1, Y.shape[1]) if figure else check_axes(ax, Y.shape[1])
@@ -240,7 +241,8 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     else:
         data = on_host(check_real_array("points", points, 2))
         if data.shape[0] != len(Y) or data.shape[1] < 2:
-            raise ValueError(f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}")
+            text = f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}"
+            raise refusal("points.shape", text)
         right = add_axes(figure, 2, min(3, data.shape[1]))
         draw_findings(right, data[:, :3], axis_labels(range(3), "x"), found)
         of_more = f" (the first 3 of {data.shape[1]} columns)" if data.shape[1] > 3 else ""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import to_host
 from ..errors import brief
+from ..findings import refusal
 from ..validation import check_array, check_integer, check_members, check_text
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def heading(title: str | None, usual: str = "") -> str:
 def check_kind(name: str, value: Any, kind: type) -> None:
     """Raise unless a value is one of our results."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
+        raise refusal(f"{name}.type", f"{name} must be a {kind.__name__}, got {brief(value)}", kind=TypeError)
 
 
 def unit_mean_square(Y: np.ndarray) -> np.ndarray:
@@ -145,10 +146,11 @@ def check_axes(ax: Any, dimensions: int) -> Any:
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
-        raise TypeError(f"ax must be axes of Matplotlib, such as figure.subplots() makes, got {brief(ax)}")
+        text = f"ax must be axes of Matplotlib, such as figure.subplots() makes, got {brief(ax)}"
+        raise refusal("ax.type", text, kind=TypeError)
     if (dimensions == 3) != (ax.name == "3d"):
         way = 'make it with projection="3d"' if dimensions == 3 else 'make it without projection="3d"'
-        raise ValueError(f"ax does not fit {dimensions} coordinates: {way}")
+        raise refusal("ax.projection", f"ax does not fit {dimensions} coordinates", way)
     return ax
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..choice.naming import coordinate_numbers
 from ..errors import brief
+from ..findings import refusal
 from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
 from .colours import GREY, Colouring, colourings, colourings_of
@@ -119,7 +120,7 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     title, X = heading(title), on_host(X, "X")
     if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
-        raise ValueError(f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
+        raise refusal("X.shape", f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
     columns = X.shape[1]
     X = check_real_array("X", X[:, :3], 2)
     spread = X.max(axis=0) - X.min(axis=0)
@@ -157,9 +158,12 @@ def _drawn(
             figure.suptitle(title, fontsize=12)
         return figure
     if len(colours) > 1:
-        raise ValueError(f"ax is for one way to colour the points, got {len(colours)}; leave ax out for one panel each")
+        text = f"ax is for one way to colour the points, got {len(colours)}"
+        raise refusal("ax.colors", text, "leave ax out for one panel each")
     if Y.shape[1] > 3:
-        raise ValueError(f"ax is for up to 3 coordinates, got {Y.shape[1]}; leave ax out for a grid of pairs")
+        raise refusal(
+            "ax.subset", f"ax is for up to 3 coordinates, got {Y.shape[1]}", "leave it out for a grid of pairs"
+        )
     check_axes(ax, Y.shape[1])
     draw_panel(ax, Y, labels, colours[0], cmap)
     if to_scale:
@@ -174,7 +178,7 @@ def check_cmap(name: Any) -> Any:
     from matplotlib import colormaps
 
     if not isinstance(name, str) or name not in colormaps:
-        raise ValueError(f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
+        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
     return colormaps[name]
 
 

@@ -20,6 +20,7 @@ from ..analysis.stability import Stability
 from ..backend.array import sample_rows
 from ..choice.naming import in_symbols, names_text, page_text
 from ..files.writing import check_output, whole_or_nothing
+from ..findings import refusal
 from ..plot import embedding
 from ..plot.colours import Colouring, colourings_of
 from ..plot.figure import check_kind, heading, on_host, unit_mean_square
@@ -151,14 +152,16 @@ def _check_same(selection: Selection, stability: Stability | None, diagnosis: Di
         check_kind("stability", stability, Stability)
         own, found = names_text(selection.subset), names_text(stability.subset)
         if own != found:
-            raise ValueError(f"stability is of {found}, but the selection is {own}; pass that of this selection")
+            text = f"stability is of {found}, but the selection is {own}"
+            raise refusal("stability.other", text, "pass that of this selection")
     if diagnosis is None:
         return
     check_kind("diagnosis", diagnosis, Diagnosis)
     examined, members = unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
     mine = [unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection)[0])]
     if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
-        raise ValueError("diagnosis is of other points or coordinates than the selection; diagnose this selection")
+        text = "diagnosis is of other points or coordinates than the selection"
+        raise refusal("diagnosis.other", text, "diagnose this selection")
 
 
 def as_script(content: Any) -> str:

@@ -50,13 +50,6 @@ def test_no_word_can_end_the_script():
     assert json.loads(text) == {"a": HOSTILE, "b": words["b"], "c": [None, None, 3]}
 
 
-def test_hostile_names_appear_only_escaped(strip):
-    selection, X, colors = strip
-    text = report_page(selection, points=X, colors=colors, title=HOSTILE)
-    assert HOSTILE not in text
-    assert content(text)["title"] == HOSTILE
-
-
 def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     selection, X, colors = strip
     selection.save(tmp_path / "run.npz")
@@ -112,19 +105,21 @@ def test_a_run_without_bases_shows_the_volumes_of_the_chosen_set_only(strip):
 
 def test_the_page_names_what_does_not_fit(strip, tmp_path):
     selection, X, _ = strip
-    for points, code in ((X[:-1], "points.rows"), (X[::-1], "points.other_points"), (X * np.nan, "points.not_finite")):
-        with refused(code):
-            report_page(selection, points=points)
     cases = [
-        (ValueError, "colors must have one value for each of 1000 points", {"colors": np.arange(5.0)}),
-        (TypeError, "stability must be a Stability", {"stability": "sure"}),
-        (ValueError, "cmap must be the name of a colour map", {"colors": X[:, 0], "cmap": "none such"}),
+        ("points.rows", {"points": X[:-1]}),
+        ("points.other_points", {"points": X[::-1]}),
+        ("points.not_finite", {"points": X * np.nan}),
+        ("points.*", {"points": X[:, :0]}),
+        ("colors.shape", {"colors": np.arange(5.0)}),
+        ("stability.type", {"stability": "sure"}),
+        ("stability.other", {"stability": Stability((0, 1), {}, 0, 0, ())}),
+        ("diagnosis.other", {"diagnosis": diagnose(replace(selection, coordinates=selection.coordinates[:, ::-1]))}),
+        ("cmap.choice", {"colors": X[:, 0], "cmap": "none such"}),
+        ("selection.type", {"compare": "run.npz"}),
     ]
-    for kind, words, wrong in cases:
-        with pytest.raises(kind, match=words):
+    for code, wrong in cases:
+        with refused(code, (TypeError, ValueError)):
             report_page(selection, **wrong)
-    with refused("selection.type", TypeError):
-        report_page("run.npz")
     with pytest.raises(ValueError, match=r"\.html"):
         selection.to_html(tmp_path / "report.htm")
     assert list(tmp_path.iterdir()) == []
@@ -184,14 +179,8 @@ def test_a_notebook_shows_the_page_in_a_frame(strip):
     assert html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]) == page.text
 
 
-def test_findings_of_another_result_are_refused(strip):
-    selection = strip[0]
-    other = replace(selection, subset=(0, 1), coordinates=selection.coordinates[:, ::-1])
-    with pytest.raises(ValueError, match="stability is of phi1, phi2, but the selection is"):
-        report_page(selection, stability=Stability(other.subset, {}, 0, 0, ()))
-    with pytest.raises(ValueError, match="diagnosis is of other points or coordinates"):
-        report_page(selection, diagnosis=diagnose(other))
-    told = report_page(selection, diagnosis=diagnose(selection, subset=(0, 2)))  # of other members, which is fine
+def test_a_diagnosis_of_another_set_is_shown(strip):
+    told = report_page(strip[0], diagnosis=diagnose(strip[0], subset=(0, 2)))
     assert content(told)["runs"][0]["diagnosis"]["subset"] == [0, 2]
 
 
@@ -209,9 +198,6 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
     known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
     for points in (halves.astype(np.float32), pandas.DataFrame(halves).astype("Float64")):
         assert content(report_page(known, points=points))["runs"][0]["input"]["dimensions"] == X.shape[1]
-    for points in (halves[:, 0], halves[:, :0]):
-        with refused("points.*"):
-            report_page(known, points=points)
 
 
 def test_what_a_run_found_is_not_taken_back(strip):
