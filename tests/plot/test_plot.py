@@ -86,9 +86,9 @@ def test_colours_of_the_input_follow_the_points_that_were_kept(selection, data):
     ("code", "call"),
     [
         ("colors.shape", lambda found: plot.points(found.embedding, colors={"x": np.arange(7.0)})),
-        ("subset.range", lambda found: plot.embedding(found, (0, 20))),
+        ("subsets.*", lambda found: plot.embedding(found, (0, 20))),
         ("subset.type", lambda found: plot.embedding(found, ["phi0"])),
-        ("subset.repeated", lambda found: plot.embedding(found, [0, 0])),
+        ("subsets.*", lambda found: plot.embedding(found, [0, 0])),
         ("X.shape", lambda found: plot.points(found.embedding[:, :1])),
         ("colors.range", lambda found: plot.embedding(found, colors=1e305 * np.arange(N))),
         ("colors.type", lambda found: plot.embedding(found, colors=np.zeros(N, dtype="datetime64[s]"))),
