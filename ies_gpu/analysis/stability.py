@@ -24,7 +24,7 @@ from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import NearPair, near_pairs, same_up_to_twins
 from ..errors import DisconnectedGraphError, IESWarning, NotConvergedError
 from ..findings import code_of, listen, option, refusal
-from ..options import INPUTS
+from ..options import INPUTS, TABLE
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
 from ..validation import check_integer, check_number, check_points, check_seed
@@ -32,10 +32,6 @@ from ..validation import check_integer, check_number, check_points, check_seed
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
 OWN = {"disconnected", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
-OPTIONS = (
-    "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
-    "subset_size", "zeta", "percentile", "search", "dtype", "random_state", "tol",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,12 +218,13 @@ def _options_of(selection: Selection, asked: dict[str, Any]) -> dict[str, Any]:
     if known.get("entry", "X") != "X":
         text = f"refits need a selection made from X, but this one was made from a {known['entry']}"
         raise refusal("selection.entry", text, "call select_coordinates with X")
-    again = {name: value for name, value in asked.items() if name not in OWN}
+    again = {"untangle": False} | {name: value for name, value in asked.items() if name not in OWN}
     if "bandwidth" in again or again.get("n_neighbors") is not None:  # another bandwidth has another radius
         known = known | {"radius": None}
     if again.get("radius") is not None:  # nor do nearest neighbours go with a radius
         known = known | {"n_neighbors": None}
-    return {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
+    names = TABLE.keys() - OWN - {"entry"}  # a file of another version may have more
+    return {name: value for name, value in known.items() if name in names and value is not None} | again
 
 
 def chosen_by(
