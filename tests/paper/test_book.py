@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks.paper.book import Book
-from ies_gpu import select_coordinates
 
 VOID = {"meta", "img", "br", "hr"}
 
@@ -76,14 +75,3 @@ def test_pages_of_others_are_not_replaced(tmp_path, name):
     with pytest.raises(ValueError, match=f"{name} does not belong to a reproduction"):
         Book(tmp_path)
     assert (tmp_path / name).read_text() == "mine"
-
-
-def test_a_result_is_linked_as_a_page_to_explore(tmp_path, plain_kernels):
-    X = np.random.default_rng(0).random((300, 2))
-    selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.1, n_components=5)
-    book = Book(tmp_path)
-    book.text("square", "A square", "Points at random.")
-    book.report(selection, points=X)
-    book.write()
-    assert (tmp_path / "square-explore.html").read_text().startswith("<!doctype html>")
-    assert "square-explore.html" in Checker(tmp_path / "index.html").links

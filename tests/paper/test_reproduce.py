@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 
 import numpy as np
 import pytest
 
-from benchmarks.paper import experiment
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.book import Book
 from benchmarks.paper.published import PUBLISHED
@@ -88,30 +86,6 @@ def test_wrong_use_is_refused_before_a_folder_is_made(tmp_path, monkeypatch, cap
         main(["-o", "out", *arguments])
     assert stopped.value.code == 2 and named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_what_is_not_installed_is_said_before_the_work(tmp_path, capsys, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "umap" else find(name, *a))
-    with pytest.raises(SystemExit, match=r"ies-gpu\[umap\]"):
-        main(["--only", "umap", "-o", str(tmp_path / "out")])
-    assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(experiment("synthetic"), "run", lambda book, **options: None)
-    assert main(["-o", str(tmp_path / "out")]) == 0  # the others are computed
-    assert "warning" in capsys.readouterr().err
-    page = (tmp_path / "out" / "index.html").read_text()
-    assert "UMAP: not computed" in page and "ies-gpu[umap]" in page
-
-
-def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch):
-    def run(book, **options):
-        book.text("first", "The first part", "is done")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(experiment("synthetic"), "run", run)
-    assert main(["--only", "synthetic", "-o", str(tmp_path)]) == 130
-    page = (tmp_path / "index.html").read_text()
-    assert "The first part" in page and "not finished" in page
 
 
 @pytest.mark.slow
