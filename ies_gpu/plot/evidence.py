@@ -18,6 +18,7 @@ from ..results.selection import Selection, check_selection
 from ..validation import check_members, check_real_array
 from .figure import (
     COLORS,
+    add_axes,
     axis_labels,
     check_axes,
     check_kind,
@@ -85,11 +86,11 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     return pair[0].figure
 
 
-def shown_sets(selection: Selection) -> slice:
+def shown_sets(selection: Selection, most: int = MAX_BOXES) -> slice:
     """Return which sets of the path to show, with the chosen one among them."""
     chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
-    first = max(0, chosen + 2 - MAX_BOXES)
-    return slice(first, first + MAX_BOXES)
+    first = max(0, chosen + 2 - most)
+    return slice(first, first + most)
 
 
 def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
@@ -230,7 +231,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
         raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
     figure = None if ax is not None else new_figure(11, 4.8)
-    left = add_axes(figure, 1, Y.shape[1]) if figure else check_axes(ax, Y.shape[1])
+    left = add_axes(figure, (1, 2, 1), Y.shape[1]) if figure else check_axes(ax, Y.shape[1])
     draw_findings(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
     if figure is None:
@@ -243,7 +244,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
         if data.shape[0] != len(Y) or data.shape[1] < 2:
             text = f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}"
             raise refusal("points.shape", text)
-        right = add_axes(figure, 2, min(3, data.shape[1]))
+        right = add_axes(figure, (1, 2, 2), min(3, data.shape[1]))
         draw_findings(right, data[:, :3], axis_labels(range(3), "x"), found)
         of_more = f" (the first 3 of {data.shape[1]} columns)" if data.shape[1] > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
@@ -321,11 +322,6 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
 def one_panel(ax: Any, width: float, height: float) -> Any:
     """Return the user's axes, or those of a new figure."""
     return new_figure(width, height).subplots() if ax is None else check_axes(ax, 2)
-
-
-def add_axes(figure: Any, number: int, dimensions: int) -> Any:
-    """Add the first or second of two panels, in 2-D or 3-D."""
-    return figure.add_subplot(1, 2, number, projection="3d" if dimensions == 3 else None)
 
 
 @styled()

@@ -141,6 +141,11 @@ def new_figure(width: float, height: float, *, wspace: float | None = None) -> F
     return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
 
 
+def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
+    """Add axes at a place of a grid (rows, columns, number from 1 on), in 2-D or 3-D."""
+    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
+
+
 def check_axes(ax: Any, dimensions: int) -> Any:
     """Return ``ax`` if they are axes of Matplotlib for two or three dimensions."""
     from matplotlib.axes import Axes
