@@ -283,8 +283,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 tell(warning(f"points.fewer_{name.removeprefix('n_')}", text))
                 asked[name] = n - rest
         if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
-            k, Z = asked["n_neighbors"], points_in_metric(X, self.metric)
-            asked["bandwidth"] = FIXED if k is None else neighbors_bandwidth(Z, k)
+            k = asked["n_neighbors"]
+            asked["bandwidth"] = FIXED if k is None else neighbors_bandwidth(points_in_metric(X, self.metric), k)
         return asked
 
     def _keep(self, X: Array, points: np.ndarray, used: dict[str, Any], **found: Any) -> Self:
@@ -299,10 +299,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < n:
             left_out = np.setdiff1d(np.arange(n), points)
             self.embedding_ = backend_of(X).xp.empty((n, chosen.shape[1]))
-            self.embedding_[points], self.embedding_[left_out] = chosen, self._placed(X[left_out], left_out, n)
+            self.embedding_[points], self.embedding_[left_out] = chosen, self._place_left_out(X[left_out], left_out, n)
         return self
 
-    def _placed(self, X: Array, rows: np.ndarray, n: int) -> Array:
+    def _place_left_out(self, X: Array, rows: np.ndarray, n: int) -> Array:
         """Return the places of training points that the graph left out; what is said of new points is said of them."""
         with listen(IESWarning) as said:
             found = self._extend(X)

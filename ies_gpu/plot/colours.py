@@ -129,10 +129,11 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         text = f"{what} must hold numbers or classes, got dtype {array.dtype}"
         raise refusal("colors.type", text, kind=TypeError)
     members = members.ravel()
-    names, codes = (members, None) if members.dtype.kind == "f" else np.unique(members, return_inverse=True)
-    if codes is None or (members.dtype.kind in "iu" and len(names) > len(COLORS)):  # measures; counts, years, rows
+    kind = members.dtype.kind
+    if kind == "f" or (kind in "iu" and len(np.unique(members)) > len(COLORS)):  # measures; counts, years, rows
         found[known] = np.where(np.isfinite(members), members, np.nan)
         return found, None, 0
+    names, codes = np.unique(members, return_inverse=True)
     order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found[known] = np.argsort(order)[codes]
     return _used(found, [str(names[k]) for k in order], most)

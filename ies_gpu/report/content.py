@@ -69,7 +69,7 @@ def content_of(
         "turned": selection.rotation is not None,  # the map; volumes are those of the eigenvectors
         "thinned": left_out and left_out + "Scores, regrets and histograms are of all points.",
         "rows": base64.b64encode(numbers[rows].astype("<u4").tobytes()).decode("ascii"),
-        "coordinates": [packed_coordinate(column, rows) for column in Y.T],
+        "coordinates": [pack_coordinate(column, rows) for column in Y.T],
         "eigenvalues": on_host(selection.eigenvalues),
         "percentile": selection.diagnostics.get("parameters", {}).get("percentile"),
         "path": _path(selection, rows),
@@ -140,7 +140,7 @@ def _path(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
             "regret": float(percentiles[k]),
             "passes": bool(percentiles[k] <= TOLERANCE),
             "box": np.percentile(regrets[:, k], BOX),
-            "regrets": packed(regrets[rows, k]),
+            "regrets": pack(regrets[rows, k]),
         }
         for k, segment in enumerate(selection.path)
     ]  # fmt: skip
@@ -155,7 +155,7 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
         logs = on_host(selection.log_volumes if subset == selection.subset else selection.score(subset))
         # rounding may lift a volume above 1 by 1e-16
         counts, _ = np.histogram(np.minimum(np.exp(logs), 1.0), BINS, range=(0, 1))
-        about = {"counts": counts, "near_zero": share_near_zero(logs), "values": packed(np.exp(logs[rows]), 0.0, 1.0)}
+        about = {"counts": counts, "near_zero": share_near_zero(logs), "values": pack(np.exp(logs[rows]), 0.0, 1.0)}
         found.append({"subset": subset, "mean": float(np.exp(logs).mean()), **about})
     return found
 
@@ -163,9 +163,9 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
 def _column(colouring: Colouring, ramp: Sequence[str] | None) -> dict[str, Any]:
     name, values = colouring.name or "colour", np.asarray(colouring.values)
     if colouring.classes is None:
-        return {"name": name, "ramp": ramp, "values": packed(values)}
+        return {"name": name, "ramp": ramp, "values": pack(values)}
     last = float(max(1, len(colouring.classes) - 1))
-    return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": packed(values, 0.0, last)}
+    return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": pack(values, 0.0, last)}
 
 
 def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
@@ -182,7 +182,7 @@ def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """The points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
-    columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
+    columns = [{"name": f"x{k + 1}", "values": pack(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:
         axes = (X - X.mean(axis=0)) @ leading_axes(X, 3)
@@ -193,10 +193,10 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
         axes = axes[:, :2]
     every, half = np.arange(len(axes)), 0.5 * float(spread.max())
     if axes.shape[1] < 3:
-        shown = [packed_coordinate(column, every) for column in axes.T]
+        shown = [pack_coordinate(column, every) for column in axes.T]
     else:  # all have the same width, so that the picture is to scale
         middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
-        shown = [packed(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
+        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
     return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
 
 
@@ -211,12 +211,12 @@ def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
         "subset": found.subset,
         "counts": found.counts,
         "clean": found.clean,
-        "kinds": {"name": "finding", "classes": FINDINGS, "values": packed(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
-        "collapse": {"name": "collapse (log10)", "values": packed(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
+        "kinds": {"name": "finding", "classes": FINDINGS, "values": pack(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
+        "collapse": {"name": "collapse (log10)", "values": pack(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
     }
 
 
-def packed(values: np.ndarray, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+def pack(values: np.ndarray, low: float | None = None, high: float | None = None) -> dict[str, Any]:
     """Return a column as 16-bit integers, steps between two values; those beyond are put on the border."""
     values = np.asarray(values, dtype=float)
     known = np.isfinite(values)
@@ -227,9 +227,9 @@ def packed(values: np.ndarray, low: float | None = None, high: float | None = No
     return {"low": low, "high": high, "data": base64.b64encode(steps.tobytes()).decode("ascii")}
 
 
-def packed_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+def pack_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """Return some rows of a coordinate, with strays, which would spoil the picture, on the border and counted."""
     inside = near(column[:, None])
     low, high = float(column[inside].min()), float(column[inside].max())
     outside = int((~inside[rows]).sum())
-    return {**packed(column[rows], low, high), "outside": outside}
+    return {**pack(column[rows], low, high), "outside": outside}

@@ -82,10 +82,10 @@ def report_page(
         same = np.array_equal(on_host(compare.points), on_host(selection.points))
         rows = rows if same else shown_rows(compare, width, several)
         digests = {each.diagnostics.get("points_digest") for each in selections} - {None}
-        X, colours, note = shared(compare, X, colors, same and len(digests) > 1)
+        X, colours, note = share_input(compare, X, colors, same and len(digests) > 1)
         runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), cmap, note))
     differ = differences(*selections) if several > 1 else []
-    return filled(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
+    return fill_template(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
 
 
 def columns_of(colors: Any, selection: Selection) -> list[Colouring]:
@@ -100,7 +100,7 @@ def marks_of(selection: Selection) -> Diagnosis | None:
     return diagnose(selection) if doubted and quick else None
 
 
-def shared(
+def share_input(
     other: Selection, X: np.ndarray | None, colors: Any, differ: bool
 ) -> tuple[np.ndarray | None, list[Colouring], str]:
     """Return input and colours of the first run if they hold for the other too, otherwise a word on it."""
@@ -130,7 +130,7 @@ def differences(first: Selection, second: Selection) -> list[tuple[str, str, str
     return [(label, a, b) for label, a, b in both if a != b]
 
 
-def filled(title: str, content: str) -> str:
+def fill_template(title: str, content: str) -> str:
     """Return the template with its style, its scripts and the content."""
     scripts = (_text(name).replace("</script", "<\\/script").replace("<!--", "<\\!--") for name in SCRIPTS)
     parts = {

@@ -98,14 +98,10 @@ def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | N
     """Return what a result holds that is not one row per point, by name, but for ``diagnostics``."""
     order = ranked(found.subsets, found.scores, eigenvalues, found.zeta)
     losses = found.scores - found.zeta * penalties(found.subsets, eigenvalues)
-    return {
-        "subset": found.subset,
-        "search_order": found.search_order,
-        "zeta": found.zeta,
-        "zeta_interval": found.zeta_interval,
+    own = {name: getattr(found, name) for name in ("subset", "search_order", "zeta", "zeta_interval", "path")}
+    return own | {
         "eigenvalues": eigenvalues,
         "laplace_beltrami_eigenvalues": None if bandwidth is None else 4.0 / bandwidth**2 * eigenvalues,
-        "path": found.path,
         "regret_percentiles": found.percentiles,
         "ranking": Ranking(found.subsets[order], losses[order], found.scores[order]),
     }

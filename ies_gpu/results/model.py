@@ -161,7 +161,7 @@ class Model:
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
             raise refusal("columns.range", f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
-        X_new = self._checked(X_new)
+        X_new = self._check_new(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
@@ -233,7 +233,7 @@ class Model:
             raise refusal("model.precomputed", text, "fit with points instead")
         return self.X, backend_of(self.X).asarray(self.embedding)
 
-    def _checked(self, X_new: Array) -> Array:
+    def _check_new(self, X_new: Array) -> Array:
         """Return new points, or their distances to the training points, of which an infinite one means "far away"."""
         if self.metric not in GIVEN:
             way = "select them by name, such as X_new[list(model.feature_names)]"

@@ -113,10 +113,10 @@ def redundant(selection: Any) -> dict[int, tuple[int, ...]]:
 
 def redundant_text(found: dict[int, tuple[int, ...]]) -> str:
     """Return relations in words that take up to two printed lines; the last are counted where there are more."""
-    told, text = dict(found), relations_text(found)
+    kept, text = dict(found), relations_text(found)
     while len(textwrap.wrap(text, 62)) > 2:
-        told.popitem()
-        text = f"{relations_text(told)}; and {len(found) - len(told)} more"
+        kept.popitem()
+        text = f"{relations_text(kept)}; and {len(found) - len(kept)} more"
     return text
 
 

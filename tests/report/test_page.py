@@ -18,7 +18,7 @@ from ies_gpu import diagnose, load
 from ies_gpu.analysis.stability import Stability
 from ies_gpu.findings import warning
 from ies_gpu.plot.figure import CYCLIC
-from ies_gpu.report.content import MISSING, STEPS, packed
+from ies_gpu.report.content import MISSING, STEPS, pack
 from ies_gpu.report.page import as_script, report_page, write_report
 from ies_gpu.run.fingerprint import points_digest
 from tests.report.conftest import HOSTILE
@@ -37,10 +37,10 @@ def unpacked(column):
 
 def test_columns_survive_packing():
     values = np.array([-3.0, 0.5, np.nan, 8.25, np.inf])
-    found = unpacked(packed(values))
+    found = unpacked(pack(values))
     np.testing.assert_allclose(found[[0, 1, 3]], values[[0, 1, 3]], atol=11.25 / STEPS)
     assert np.isnan(found[[2, 4]]).all()
-    np.testing.assert_array_equal(unpacked(packed(np.full(3, 2.0))), 2.0)
+    np.testing.assert_array_equal(unpacked(pack(np.full(3, 2.0))), 2.0)
 
 
 def test_no_word_can_end_the_script():
