@@ -280,7 +280,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         for name, least, rest in (("n_components", 1, 2), ("n_neighbors", 2, 1)):
             if own[name] is not None and check_integer(name, own[name], low=least) > n - rest:
                 text = f"{option(name, own[name])} needs at least {own[name] + rest} points; using {n - rest} for {n}"
-                tell(warning(f"points.fewer_{name.removeprefix('n_')}", text))
+                is_k = name == "n_neighbors"
+                tell(warning("points.fewer_neighbors", text) if is_k else warning("points.fewer_components", text))
                 asked[name] = n - rest
         if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
             k = asked["n_neighbors"]
