@@ -42,7 +42,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     rank = (selection.ranking.subsets == selection.subset).all(axis=1)
     others = [own for own in selection.ranking.subsets[:4].tolist() if tuple(own) != selection.subset][:3]
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
-    notes += [note("search.one_dimension", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
+    notes += [Finding("search.one_dimension", "note", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
     reason = d.get("device_reason") if d.get("device_code") != "not-installed" else None
     found: dict[str, Any] = {
         "verdict": (selection.verdict or "not judged") + reason_text(selection, say),
