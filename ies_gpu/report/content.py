@@ -39,16 +39,9 @@ LEVEL_OF = {None: "unchecked", "sure": "good", "likely": "fair", "doubtful": "ba
 
 
 def content_of(
-    selection: Selection,
-    name: str,
-    rows: np.ndarray,
-    points: np.ndarray | None,
-    colours: list[Colouring],
-    stability: Stability | None,
-    diagnosis: Diagnosis | None,
-    cmap: Any,
-    note: str = "",
-) -> dict[str, Any]:
+    selection: Selection, name: str, rows: np.ndarray, points: np.ndarray | None, colours: list[Colouring],
+    stability: Stability | None, diagnosis: Diagnosis | None, cmap: Any, note: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
     Y, numbers = with_turned(selection)[0], on_host(selection.points)
     n, m = Y.shape

@@ -54,26 +54,14 @@ class Selection:
     subset : tuple of int
         S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` is concentrated on a few stray
         points.
-    names : tuple of str
-        The same for people: ``("phi1", "phi7")``.
-    verdict : {"sure", "likely", "doubtful"}
-        Whether the map can be trusted. The reasons are in ``findings``.
-    judgement : dict of str to Answer
-        The answers behind the verdict: "rank", "shape", "stable", and beside them "needed".
-    findings : tuple of Finding
-        Reasons to doubt the choice, the gravest first, and warnings, each with its code.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float
         zeta*, the weight of the smoothness penalty.
     zeta_interval : tuple of (float, float or None)
         The values of zeta for which S* is optimal; None means no upper end.
-    zeta_dimensionless : float
-        ``zeta * lambda_1``, which does not depend on the units of the input.
     coordinates : ndarray of shape (n, m)
         All eigenvectors.
-    embedding : ndarray of shape (n, s)
-        The chosen ones, turned if there is a ``rotation``. Scores and ``log_volumes`` are of the eigenvectors.
     eigenvalues : ndarray of shape (m,)
         Of ``L = I - P``, in rising order, without the constant eigenvector.
     laplace_beltrami_eigenvalues : ndarray of shape (m,) or None
@@ -142,18 +130,18 @@ class Selection:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The chosen coordinates by name, counted from 1."""
+        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
         return coordinate_names(self.subset)
 
     @property
     @at_home
     def embedding(self) -> Array:
-        """The chosen coordinates, one row per point, turned if they are."""
+        """The chosen coordinates (n, s), turned if there is a ``rotation``; scores are those of the eigenvectors."""
         return turned(self.coordinates, self.subset, self.rotation)
 
     @property
     def verdict(self) -> str | None:
-        """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in files that are older than it."""
+        """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in older files. ``findings`` say why."""
         return self.diagnostics.get("verdict") or (self.diagnostics.get("automatic") or {}).get("verdict")
 
     @property
@@ -168,12 +156,12 @@ class Selection:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What speaks against the result: reasons to doubt an automatic choice, the gravest first, and warnings."""
+        """What speaks against the result: reasons to doubt it, the gravest first, and warnings, each with its code."""
         return findings_in(self.diagnostics)
 
     @property
     def zeta_dimensionless(self) -> float:
-        """The weight of the penalty times the smallest eigenvalue."""
+        """``zeta * lambda_1``, which does not depend on the units of the input."""
         return self.zeta * float(self.eigenvalues[0])
 
     def score(self, subset: Sequence[int | str]) -> Array:
