@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import in_bytes
 from .console import Console, say, say_json
@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from ..resources import Estimate
 
 LONG = 20.0  # seconds from which on a run is announced
-TRIALS, TRIED = 7, 10_000  # bandwidths that an automatic run tries, and on how many points
-ASSUMED = 600  # neighbours where the bandwidth is not known: the most to aim for
+QUERIES = 100  # points whose neighbours are counted
+ASSUMED = 600  # neighbours where neither bandwidth nor metric tell them: the most to aim for
+AGAIN = 0.3  # of a trial on all points at a wide bandwidth: some runs make one, others skip what is wide
+NOISY = 12.0  # times the part of a walk that stays where it is: by so much longer such a graph takes
+JUDGED = 5e-5, 3e-6  # seconds of one thread for each point, and for each number of it, to compare what trials explain,
+OFTEN = 3.0  # times as long for few points, which are split into halves more often
 
 
 def degree_of(points: Any, args: argparse.Namespace) -> float | None:
@@ -33,13 +37,65 @@ def degree_of(points: Any, args: argparse.Namespace) -> float | None:
     return float(np.clip(share * n, 1, n - 1))
 
 
+class Work(NamedTuple):
+    """One trial of an automatic run: points, neighbours of each, and how many times it is made."""
+
+    n: float
+    degree: float
+    times: float
+
+
+def expected_trials(points: Any) -> list[Work]:
+    """Return the trials that an automatic run will make, by the rules of its scan; the last one is of all points."""
+    import numpy as np
+
+    from ..backend.array import sample_rows
+    from ..parameters.bandwidth import degree_bandwidth, mean_degree, own_shares, sampled_distances
+    from ..parameters.dimension import SAMPLE_SIZE
+    from ..parameters.scan import CHEAP, DENSEST, FACTORS, LEAST, THINNED, is_idle
+    from ..parameters.trial import FEW
+
+    n = min(len(points), SAMPLE_SIZE)
+    Z = np.asarray(points[sample_rows(len(points), n, 0)], float)
+    distances = sampled_distances(Z, queries=QUERIES)
+    centre = degree_bandwidth(distances)
+    around = mean_degree(distances, centre)
+
+    def work(factor: float, thin: bool, points: int = n) -> Work:
+        degree, staying = mean_degree(distances, factor * centre), own_shares(distances, factor * centre).mean()
+        share = min(1.0, max(FEW / n, (around / degree) ** THINNED)) if thin else 1.0
+        return Work(share * points, share * points / n * degree, 1 + NOISY * float(staying) * n / points)
+
+    def is_tried(factor: float) -> bool:
+        degree = mean_degree(distances, factor * centre)
+        if factor < 1:
+            return degree >= LEAST and not is_idle(distances, factor * centre)
+        return factor == 1 or degree <= DENSEST * n
+
+    factors = [factor for factor in FACTORS if is_tried(factor)]
+    trials = [work(factor, thin=factor > 1 and n > CHEAP) for factor in factors]
+    if n > CHEAP:
+        again = work(factors[-2 if len(factors) > 1 else -1], thin=False)
+        trials.append(again._replace(times=AGAIN * again.times))
+    if len(points) == n:
+        return [*trials, work(1.0, thin=False)._replace(times=0.0)]
+    grown = np.log(mean_degree(distances, 2**0.5 * centre) / max(1.0, mean_degree(distances, centre / 2**0.5)))
+    dimension = max(1.0, grown / np.log(2))
+    shrunk = factors[0] * float((len(points) / n) ** (-1 / (dimension + 4)))  # of the narrowest, which is often enough
+    return [*trials, work(shrunk, False, len(points))]
+
+
 def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Estimate]:
     """Return the size of a job, and what it needs with the scan for a bandwidth if that must be found."""
     from ..backend.machine import available_threads
-    from ..resources import estimate_resources
+    from ..parameters.dimension import SAMPLE_SIZE
+    from ..parameters.trial import FEW_SPLITS
+    from ..resources import LOADING, estimate_resources
 
     n, columns = points.shape
     degree, d = degree_of(points, args), 2 if args.intrinsic_dim == "auto" else args.intrinsic_dim
+    is_found = degree is None and args.metric == "euclidean"
+    threads = args.n_threads or available_threads()
     asked = {
         "dim": columns,
         "intrinsic_dim": d,
@@ -48,18 +104,26 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
         "device": "cpu" if args.device == "auto" else args.device,
         "dtype": args.dtype,
         "memory_limit": args.memory_limit,
-        "n_threads": args.n_threads or available_threads(),
+        "n_threads": threads,
     }
-    about = {"n": n, "dim": columns, "degree": min(ASSUMED, 0.06 * n) if degree is None else degree}
+    trials = expected_trials(points) if is_found else []
+    guess = trials[-1].degree if is_found else min(ASSUMED, 0.06 * n)
+    about = {"n": n, "dim": columns, "degree": guess if degree is None else degree}
     found = estimate_resources(n=n, degree=about["degree"], **asked)
-    if degree is None:
-        tried = min(n, TRIED)
-        one = estimate_resources(n=tried, degree=0.06 * tried, **asked)
+    if is_found:
+        each = [estimate_resources(n=round(work.n), degree=work.degree, **asked) for work in trials]
+        largest, seconds = max(each, key=lambda one: one.peak_bytes), None
+        if found.seconds is not None:
+            often = OFTEN if n < FEW_SPLITS[1] else 1.0
+            seconds = LOADING + often * (JUDGED[0] + JUDGED[1] * columns) * min(n, SAMPLE_SIZE) / threads
+            seconds += sum(
+                work.times * ((one.seconds or LOADING) - LOADING) for work, one in zip(trials, each, strict=True)
+            )
         found = found._replace(
-            stages={"scan": one.peak_bytes} | found.stages,
-            seconds=None if one.seconds is None else TRIALS * one.seconds * max(1.0, n / 30_000),
-            peak_bytes=max(found.peak_bytes, one.peak_bytes),
-            request_bytes=max(found.request_bytes, one.request_bytes),
+            stages={"scan": largest.peak_bytes} | found.stages,
+            seconds=seconds,
+            peak_bytes=max(found.peak_bytes, largest.peak_bytes),
+            request_bytes=max(found.request_bytes, largest.request_bytes),
         )
     if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
         found = found._replace(seconds=None)  # nobody has measured it
@@ -71,7 +135,7 @@ def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> Non
     with suppress(ValueError):  # what does not work is said by the run itself
         seconds = estimate(points, args)[1].seconds
         if seconds is not None and seconds > LONG:
-            console.note(f"expect about {duration(seconds)}, within a factor of five or so")
+            console.note(f"expect about {duration(seconds)}, give or take a factor of two")
 
 
 def tell_needs(points: Any, args: argparse.Namespace) -> None:
@@ -89,7 +153,7 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
     say(f"  time            {duration(found.seconds)}")
     if found.seconds is not None:
-        say("                  with an exhaustive search, within a factor of five; the first run also compiles")
+        say("                  with an exhaustive search, within a factor of two; the first run also compiles")
     if found.factor > 1.1:
         say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
 

@@ -17,7 +17,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import OutOfMemoryError
 from ..findings import Finding, option, refusal, tell, warning
-from .eigensolvers.eigenpairs import has_many_neighbourhoods
+from .eigensolvers.eigenpairs import FEWEST, has_many_neighbourhoods
 from .eigensolvers.multilevel import MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import GROWTH
@@ -32,9 +32,10 @@ SHORT = 5.0  # unless it takes no more than these seconds
 MANY = 10_000  # points of a GPU from which on computing all pairs for every product is announced
 SPREAD = 1.05  # the mean degree comes from a sample
 
-# Seconds of one thread for one entry (of a vector: for one number), from runs on two noisy cores of an AMD EPYC.
-GRAPH, EIGEN, TANGENT = 1.3e-7, 2.5e-8, 6e-9
-PRODUCT, VECTORS, TILED = 1.5e-9, 1e-9, 1.5e-8
+# Seconds of one thread for one entry, one row or one number of a vector, on a core of an AMD EPYC.
+GRAPH, TANGENT = 2.5e-8, 1e-9
+EIGEN, EIGEN_ROW = 3.6e-9, 6e-7
+PRODUCT, VECTORS, TILED = 4.5e-10, 4e-10, 1.5e-8
 WORDS = {
     "memory": "a sparse matrix in memory",
     "tiles": "dense tiles in memory",
@@ -64,8 +65,8 @@ class Size(NamedTuple):
 
     @property
     def wants_multilevel(self) -> bool:
-        """Whether the multilevel eigensolver is expected to win."""
-        return has_many_neighbourhoods(self.n, self.z, self.m + 1)
+        """Whether the multilevel eigensolver may win."""
+        return has_many_neighbourhoods(self.n, self.z, self.m + 1, FEWEST)
 
 
 class Room(NamedTuple):
@@ -191,28 +192,28 @@ def arrays_out(size: Size) -> float:
 
 
 def seconds(size: Size, storage: str, multilevel: bool) -> float:
-    """Return rough seconds of one thread for graph, eigenvectors and tangents."""
+    """Return rough seconds of one thread for graph, eigenvectors and tangents; where both fit, the better method's."""
     n, z = size.n, size.z
     begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
-    if multilevel:
-        return begin + EIGEN * z * (size.m + 1)
     if storage in ("tiles", "recomputed"):  # both sides of a tile are longer than the neighbourhood of a point
         entries = min(0.5 * n * n, 0.5 * n * (z / n + 8 * TILE))
         product = entries * (TILED if storage == "recomputed" else PRODUCT)
     else:
         product = PRODUCT * z
-    return begin + products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
+    lanczos = products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
+    cells = (EIGEN * z + EIGEN_ROW * n) * (size.m + 1)
+    return begin + (min(cells, lanczos) if multilevel else lanczos)
 
 
 def products(size: Size) -> float:
     """Return how many products Lanczos will need, with mu from Weyl's law.
 
-    In our runs it needed ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
+    In our runs it needed ``60 + 47 / sqrt(1 - mu)``, with those that look for missed copies.
     """
     ball = pi ** (size.d / 2) / gamma(size.d / 2 + 1)
     share = (size.m + 1) * size.z / (size.n**2 * ball**2)
     distance = min(1.0, pi**2 / 9 * share ** (2 / size.d))
-    return 2 * (60 + 47 / distance**0.5)
+    return 60 + 47 / distance**0.5
 
 
 def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> Finding:

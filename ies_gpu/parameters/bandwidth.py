@@ -65,6 +65,14 @@ def mean_degree(distances: Distances, bandwidth: float) -> float:
     return float((distances.table <= REACH * bandwidth).sum() / len(distances.rows)) - 1
 
 
+def own_shares(distances: Distances, bandwidth: float) -> Any:
+    """Share (q,) of each sampled point in the weights around it: how often a walk with self-loops stays there."""
+    xp = backend_of(distances.table).xp
+    rows, columns = xp.nonzero(distances.table <= REACH * bandwidth)
+    weights = xp.exp(-((distances.table[rows, columns] / bandwidth) ** 2))
+    return 1 / xp.bincount(rows, weights=weights)
+
+
 def neighbours_of(distances: Distances, query: int, bandwidth: float) -> tuple[Any, Any]:
     """Rows within 3 eps of a sampled point, itself left out, and their weights ``exp(-r^2/eps^2)``."""
     xp = backend_of(distances.table).xp

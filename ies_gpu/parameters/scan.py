@@ -17,7 +17,7 @@ from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
 from ..run.log import HeldLog
 from ..run.run import Run
-from .bandwidth import Distances, mean_degree
+from .bandwidth import Distances, mean_degree, own_shares
 from .trial import Estimated, Trial, some_rows, thin_trial, trial
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6% neighbours
@@ -160,6 +160,7 @@ def scan(
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out.
 
+    So is one at which a walk hardly moves: its eigenvectors take longest, and sit on single points.
     The centre comes first. Where it leaves nothing visible, no wider one is tried on many points. Otherwise wider ones
     are tried on a part of them: with all, the two would take three quarters of the time on a surface.
     """
@@ -176,6 +177,9 @@ def scan(
             continue
         if degree < LEAST and eps < centre:
             left_out[eps] = f"leaves points {degree:.0f} neighbours on average"
+            continue
+        if eps < centre and run.options.self_loops and is_idle(distances, eps):
+            left_out[eps] = "most points outweigh all of their neighbours"
             continue
         if len(X) > CHEAP and len(trials) > 1 and (enough := explains_all(trials, eps, size)):
             left_out[eps] = f"not tried, since {enough.bandwidth:.4g} loses only {enough.lost(size):.2f} of a direction"
@@ -202,6 +206,11 @@ def scan(
     }
     kept = sorted((t for t in trials if t.share >= least), key=lambda t: t.bandwidth)
     return Scan(tuple(kept), left_out, centre)
+
+
+def is_idle(distances: Distances, eps: float) -> bool:
+    """Whether a walk from most points stays there more often than not."""
+    return float(backend_of(distances.table).xp.median(own_shares(distances, eps))) > 0.5
 
 
 def explains_all(trials: list[Trial], eps: float, size: int) -> Trial | None:

@@ -217,17 +217,23 @@ def update_rows(
     rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array,
     from_Y: Array, values: Array, active: Array,
 ) -> Array:  # fmt: skip
-    """Take the step of :func:`update` for some rows; return their residuals in float64."""
+    """Take the step of :func:`update` for some rows; return their residuals.
+
+    Only X is computed in float64: what goes into float32 arrays is no better than SP and ST are.
+    """
     q, k, a = len(from_X), len(values), len(active)
-    V, SV = _side_by_side(P[rows], T[rows]) @ from_Y, _side_by_side(SP[rows], ST[rows]) @ from_Y
-    old, image = X[rows, :q] @ from_X, R[rows, :q].astype("float64") @ from_R
-    T[rows, :a] = V[:, active] + old[:, 2 * k : 2 * k + a]
+    X_once, from_rest, from_R, from_Y_once, values = (
+        part.astype("float32") for part in (X[rows, :q], from_X[:, k:], from_R, from_Y, values)
+    )
+    V = _side_by_side(P[rows], T[rows]) @ from_Y
+    SV = namespace(SP).concatenate([SP[rows], ST[rows]], axis=1) @ from_Y_once
+    old, rest, image = X[rows, :q] @ from_X[:, :k], X_once @ from_rest, R[rows, :q] @ from_R
+    T[rows, :a] = V[:, active] + rest[:, k : k + a]
     image[:, k:] += SV[:, active]
-    ST[rows, :a] = image[:, k:] + old[:, 2 * k + a :]
-    X[rows] = old[:, :k] + V
-    V *= values
-    SV -= V
-    SV += old[:, k : 2 * k]
+    ST[rows, :a] = image[:, k:] + rest[:, k + a :]
+    X[rows] = old + V
+    SV -= V.astype("float32") * values
+    SV += rest[:, :k]
     SV += image[:, :k]
     R[rows] = SV
     return SV

@@ -16,7 +16,7 @@ from ...errors import NotConvergedError
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .factorised import factorised_eigenpairs, symmetric_on_host
 from .lanczos import is_small, krylov
-from .looks import Factorisation, expected_seconds
+from .looks import Factorisation, expected_seconds, prefers_cells
 from .multilevel import beside_top, multilevel_eigenpairs
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 ONE_LAUNCH = 50_000  # rows up to which launches on a device cost more than reading the root for every entry
-NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried
+NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried,
+FEWEST = 0.12  # and where they stand in KD order anyway, so that a look is all that it costs
 
 LOOKED_AT = 200  # entries per row up to which a graph of few neighbourhoods is looked at: Lanczos is quick on others
 SPARSER = 20  # entries per row up to which one that is on a device is factorised on the host
@@ -129,7 +130,8 @@ class Problem:
         P, n, factor, ordered = self.operator.transition, self.operator.n, self.factor, self.ordered
         if not wants_order(P, self.count):
             if not P.has_matrix or P.nnz > LOOKED_AT * n:  # Lanczos is quick: few eigenvalues lie close to 1
-                return "lanczos"
+                cells = self.may_have_cells and prefers_cells(self.operator, self.count)
+                return "multilevel" if cells else "lanczos"
             ordered = False
         # a device's own seconds are not known: only what is very sparse is left to the host
         here = not self.operator.backend.is_remote or P.nnz <= SPARSER * n
@@ -140,6 +142,13 @@ class Problem:
         expected = expected_seconds(self.operator, self.count, ordered, seconds)
         self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
         return min(expected, key=lambda name: expected[name], default="lanczos")
+
+    @property
+    def may_have_cells(self) -> bool:
+        """Whether the multilevel method may win on a graph of few neighbourhoods; nobody has measured a device."""
+        P = self.operator.transition
+        few = P.has_matrix and has_many_neighbourhoods(self.operator.n, P.nnz, self.count, FEWEST)
+        return few and self.ordered is True and not self.operator.backend.is_remote
 
     def by_what_is_left(self) -> Eigenpairs:
         """Return the pairs of Lanczos, or of a factorisation where Lanczos is slow and that fits."""
@@ -252,13 +261,13 @@ def wants_order(matrix: Any, count: int) -> bool:
     return matrix.has_matrix and has_many_neighbourhoods(matrix.shape[0], matrix.nnz, count)
 
 
-def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:
-    """Whether n points with nnz entries make up several neighbourhoods for each of ``count`` pairs.
+def has_many_neighbourhoods(n: int, nnz: float, count: int, fewest: float = NEIGHBOURHOODS) -> bool:
+    """Whether n points with nnz entries make up so many neighbourhoods, at least, for each of ``count`` pairs.
 
     By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where that is large, Lanczos needs
     150 to 300 products, and building levels is not worth it.
     """
-    return n >= max(MULTILEVEL_FROM, 100 * count) and float(n) ** 2 >= NEIGHBOURHOODS * count * nnz
+    return n >= max(MULTILEVEL_FROM, 100 * count) and float(n) ** 2 >= fewest * count * nnz
 
 
 def refuse_pairs(gram: float, worst: float, tol: float) -> None:

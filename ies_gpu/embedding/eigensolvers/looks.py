@@ -23,6 +23,9 @@ from ..order import cells_of, host_of, matrix_order
 
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
+# the same on graphs of few neighbourhoods: products however wide the gap, and over the root of T; seconds of an entry
+WIDE = 60.0, 68.0, 6e-10
+LARGE = 50_000  # rows from which on one column of signs is enough: there are more eigenvalues to count
 FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling from there, and after which it ends
 ITERATION = 0.8e-8, 1.6e-6  # seconds of an iteration of the multilevel method, for each entry and each row
 ITERATIONS = 8, 150.0  # of them, and so many times the part of smooth vectors that is lost on cells,
@@ -127,12 +130,13 @@ class Factorisation:
 
 
 class Walk:
-    """Random signs (n, 2) under powers of S: ``left`` has how many eigenvalues are within 1/T of 1, for each T."""
+    """Random signs (n, k) under powers of S: ``left`` has how many eigenvalues are within 1/T of 1, for each T."""
 
-    def __init__(self, operator: Any) -> None:
+    def __init__(self, operator: Any, columns: int | None = None) -> None:
         self.operator, self.steps = operator, 0
+        columns = columns or (2 if operator.n < LARGE else 1)
         self.left: dict[int, float] = {}
-        signs = np.random.default_rng(operator.n).choice([-1.0, 1.0], size=(operator.n, 2))
+        signs = np.random.default_rng(operator.n).choice([-1.0, 1.0], size=(operator.n, columns))
         self.X = operator.backend.asarray(signs)
 
     def until(self, T: int) -> float:
@@ -142,13 +146,16 @@ class Walk:
             self.X = self.operator(self.X)
             self.steps += 2
         self.operator.products = before
-        self.left[T] = float((self.X * self.X).sum()) / 2
+        self.left[T] = float((self.X * self.X).sum()) / self.X.shape[1]
         return self.left[T]
 
     def time_until(self, number: float) -> float:
-        """T at which so many are left."""
+        """T at which so many are left; before the first look, as the power of T that the first two follow."""
         times, left = np.log(np.array(list(self.left.items()))).T
-        return float(np.exp(np.interp(-np.log(number), -left, times)))
+        wanted = np.log(number)
+        if wanted > left[0] > left[1]:
+            return float(np.exp(times[0] - (wanted - left[0]) * (times[1] - times[0]) / (left[0] - left[1])))
+        return float(np.exp(np.interp(-wanted, -left, times)))
 
 
 def lost_on_cells(X: Array, top: Array, ordered: bool | np.ndarray, backend: Any) -> float:
@@ -159,6 +166,21 @@ def lost_on_cells(X: Array, top: Array, ordered: bool | np.ndarray, backend: Any
     means = xp.stack([xp.add.reduceat(top * x, starts) for x in X.T], axis=1)
     kept = (means * means / xp.add.reduceat(top * top, starts)[:, None]).sum()
     return 1 - float(kept) / float((X * X).sum())
+
+
+def prefers_cells(operator: Any, count: int) -> bool:
+    """Whether a graph of few neighbourhoods, its rows in KD order, is quicker to solve on cells than by Lanczos.
+
+    Its entries are read some 200 times by Lanczos, and only 30 by block products; but noise in many directions, which
+    such a graph often has, may vary within cells.
+    """
+    n, nnz, walk = operator.n, operator.transition.nnz, Walk(operator, 1)
+    for T in FIRST:
+        walk.until(T)
+    lost = lost_on_cells(walk.X, operator.top, True, operator.backend)
+    iterations = ITERATIONS[0] + ITERATIONS[1] * lost if lost <= SMOOTH else ROUGH
+    products = WIDE[0] + WIDE[1] * walk.time_until(FEW * count) ** 0.5
+    return iterations * (ITERATION[0] * nnz + ITERATION[1] * n) < products * (WIDE[2] * nnz + LANCZOS[1] * n)
 
 
 def expected_seconds(

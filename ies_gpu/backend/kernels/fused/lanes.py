@@ -194,6 +194,56 @@ def load_apart(typing: Any, array: Any, place: Any, step: Any) -> Any:
     return NUMBERS(array, types.intp, types.intp), lower
 
 
+class Floats(types.Type):
+    """Eight float32 numbers, for sums over the entries of a sparse row: one register however wide those are."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"float32 x {LANES}")
+
+
+FLOATS, FLOAT_VECTOR = Floats(), ir.VectorType(ir.FloatType(), LANES)
+
+
+@register_model(Floats)
+class FloatsModel(models.PrimitiveModel):
+    """The vector register itself."""
+
+    def __init__(self, manager: Any, kind: Floats) -> None:
+        super().__init__(manager, kind, FLOAT_VECTOR)
+
+
+@intrinsic
+def no_floats(typing: Any) -> Any:
+    """Eight zeros."""
+    return FLOATS(), lambda context, builder, signature, args: ir.Constant(FLOAT_VECTOR, None)
+
+
+@intrinsic
+def add_scaled(typing: Any, sums: Any, number: Any, array: Any, place: Any) -> Any:
+    """``sums`` and ``number`` times eight consecutive numbers of a flat contiguous array, all of them float32."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, array, *args[2:]), FLOAT_VECTOR.as_pointer())
+        first = builder.insert_element(ir.Constant(FLOAT_VECTOR, ir.Undefined), args[1], ir.IntType(32)(0))
+        all_lanes = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
+        product = builder.fmul(all_lanes, builder.load(pointer, align=4), flags=FUSED)
+        return builder.fadd(args[0], product, flags=FUSED)
+
+    return FLOATS(FLOATS, types.float32, array, types.intp), lower
+
+
+@intrinsic
+def store_sum(typing: Any, array: Any, place: Any, a: Any, b: Any) -> Any:
+    """Put the sums of two times eight float32 numbers into a flat contiguous array."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, array, *args[:2]), FLOAT_VECTOR.as_pointer())
+        builder.store(builder.fadd(*args[2:], flags=FUSED), pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, FLOATS, FLOATS), lower
+
+
 def aligned(*shape: int) -> Array:
     """Zeros whose vectors of eight do not cross cache lines."""
     memory = np.zeros(math.prod(shape) + LANES)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...array import Array, starts_of
 from ..plain_multilevel import added_up, gram_of_rows, step_lengths, update_rows
+from .lanes import add_scaled, no_floats, store_sum
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
@@ -68,6 +69,8 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     indices, data = indices.view(f"u{indices.itemsize}"), np.ascontiguousarray(data)
     V = np.ascontiguousarray(V, dtype=dtype)
     n = len(indptr) - 1
+    if V.ndim == 2 and V.shape[1] == 2:  # each by itself: for so few, the loop over columns takes twice as long
+        return np.stack([spmm(indptr, indices, data, np.ascontiguousarray(column)) for column in V.T], axis=1)
     out = np.empty((n, *V.shape[1:]), dtype=dtype)
     if V.ndim == 1 or V.shape[1] == 1:
         x, zero, y = V.ravel(), dtype.type(0), out.ravel()  # views: all are contiguous
@@ -200,37 +203,51 @@ def merge_rows(
 
 @cache
 def _product(width: int, scaled: bool) -> Any:
-    """A product of fixed width, four entries at a time: one load and one store of the sums for four products.
+    """A product of fixed width, whose sums stay in registers; even and odd entries have their own, so that none waits.
 
-    The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy.
+    The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy. V and out
+    are flat. What the width leaves out is not compiled.
     """
 
     @compiled(fused=True, entry=True)
     def product(indptr, indices, data, left, right, V, out):
-        for i in range(len(out)):
-            y = out[i]
-            for c in range(width):
-                y[c] = 0
+        for i in range(len(indptr) - 1):
+            s0, s1, s2, s3 = no_floats(), no_floats(), no_floats(), no_floats()
+            t0, t1, t2, t3 = no_floats(), no_floats(), no_floats(), no_floats()
             p, end = indptr[i], indptr[i + 1]
-            while p + 4 <= end:
-                j0, j1 = np.uint32(indices[p]), np.uint32(indices[p + 1])
-                j2, j3 = np.uint32(indices[p + 2]), np.uint32(indices[p + 3])
-                a0, a1, a2, a3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-                if scaled:
-                    a0, a1, a2, a3 = a0 * right[j0], a1 * right[j1], a2 * right[j2], a3 * right[j3]
-                x0, x1, x2, x3 = V[j0], V[j1], V[j2], V[j3]
-                for c in range(width):
-                    y[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
-                p += 4
             while p < end:
-                j0 = np.uint32(indices[p])
-                a0, x0 = data[p] * right[j0] if scaled else data[p], V[j0]
-                for c in range(width):
-                    y[c] += a0 * x0[c]
+                j = np.uint32(indices[p])
+                a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
+                s0 = add_scaled(s0, a, V, x)
+                if width > 8:
+                    s1 = add_scaled(s1, a, V, x + 8)
+                if width > 16:
+                    s2 = add_scaled(s2, a, V, x + 16)
+                if width > 24:
+                    s3 = add_scaled(s3, a, V, x + 24)
                 p += 1
+                if p < end:
+                    j = np.uint32(indices[p])
+                    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
+                    t0 = add_scaled(t0, a, V, x)
+                    if width > 8:
+                        t1 = add_scaled(t1, a, V, x + 8)
+                    if width > 16:
+                        t2 = add_scaled(t2, a, V, x + 16)
+                    if width > 24:
+                        t3 = add_scaled(t3, a, V, x + 24)
+                    p += 1
+            y = i * width
+            store_sum(out, y, s0, t0)
+            if width > 8:
+                store_sum(out, y + 8, s1, t1)
+            if width > 16:
+                store_sum(out, y + 16, s2, t2)
+            if width > 24:
+                store_sum(out, y + 24, s3, t3)
             if scaled:
-                for c in range(width):
-                    y[c] *= left[i]
+                for c in range(y, y + width):
+                    out[c] *= left[i]
 
     return product
 
@@ -258,7 +275,7 @@ def _chunk_product(
         width = V.shape[1]
         target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
         left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
-        _product(width, root is not None)(ends, indices, data, left, right, V, target)
+        _product(width, root is not None)(ends, indices, data, left, right, V.ravel(), target.ravel())
         if target is not out:
             columns = out[:, done : done + width]
             columns[:] = target[:, : columns.shape[1]]
