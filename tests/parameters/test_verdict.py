@@ -117,6 +117,20 @@ def test_a_long_strip_is_not_called_sure_where_its_width_is_lost(case):
     assert width > 0.8 or found.verdict != "sure"
 
 
+@pytest.mark.parametrize("n", first_of(1000, 3000))
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_more_coordinates_are_advised_exactly_where_all_of_them_lose_a_direction(n):
+    """The width of a strip of 30:1 comes after some 30 waves along it."""
+    strip = shapes.load("strip 30", n, 3)
+    few, more = (select_coordinates(strip.X, n_components=m) for m in (20, 40))
+    (advice,) = (finding.advice for finding in few.findings if finding.code == "dimension.missing")
+    assert few.verdict == "doubtful" and "n_components" in advice
+    assert "dimension.missing" not in {finding.code for finding in more.findings}
+    width = [1 - unexplained_variance(strip.X[:, 1:2], found.embedding) for found in (few, more)]
+    assert width[0] < 0.2 < 0.6 < width[1]
+    assert n == 1000 or more.verdict != "doubtful"
+
+
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of its other warnings
 def test_noise_in_all_directions_is_doubtful_and_says_why_in_one_warning():
     X = np.random.default_rng(0).normal(size=(600, 12))
