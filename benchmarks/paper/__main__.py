@@ -31,12 +31,12 @@ def main(argv: list[str] | None = None) -> int:
     words = f"Tables and figures of Chen and Meila (2019) from ies-gpu {__version__}: {', '.join(names)}, {size}."
     book = Book(args.output, introduction=words)
     if "umap" in names and importlib.util.find_spec("umap") is None:  # say so now, not after the other experiments
-        console.warning(f"not computed: {NO_UMAP}")
+        console.say("warning", f"not computed: {NO_UMAP}")
         book.text("umap-missing", "UMAP: not computed", f"{NO_UMAP[0].upper()}{NO_UMAP[1:]}.")
         names.remove("umap")
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: console.warning(str(message))
+            warnings.showwarning = lambda message, *_, **__: console.say("warning", str(message))
             seconds = {name: run(name, book, args, data, console) for name in names}
     except KeyboardInterrupt:
         return INTERRUPTED
