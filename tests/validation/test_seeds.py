@@ -22,7 +22,7 @@ from ies_gpu import (
 from tests.said import refused
 
 X = datasets.load("D1", n_samples=400).X
-SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "bandwidth": 1.2}
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10, "bandwidth": 1.2}
 LAPLACIAN = laplacian_of_points(X, bandwidth=1.2)
 COMBINATORIAL = scipy.sparse.csgraph.laplacian(radius_graph(X, radius=1.2))
 SELECTION = select_coordinates(X, device="cpu", **SIZES)
