@@ -224,6 +224,8 @@ def best_turn(
     errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
     left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
     shares = left[:, np.min(left, axis=0) < NOISE]
+    if shares.size == 0:  # no map tells anything
+        return None
     means, less = shares.mean(axis=1), shares[0] - shares
     passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= worse * less.max(axis=1))
     if not passed.any():

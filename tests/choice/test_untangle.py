@@ -84,6 +84,11 @@ def test_a_turn_is_taken_that_finds_the_missing_side_and_none_that_loses_it(stri
     assert best_turn([right, folded], Y, strip, regions) is None
 
 
+def test_nothing_is_turned_where_every_axis_is_noise(rng):
+    X, Y = rng.normal(size=(2, 300, 3))
+    assert best_turn([np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]], Y, X, regions_of_points(X, 2)) is None
+
+
 @pytest.mark.parametrize(("share", "taken"), [(0.08, False), (0.5, True)])
 def test_where_a_direction_is_lost_a_turn_has_to_mend_it(strip, rng, share, taken):
     side = (strip[:, 1] - 0.5) * 12**0.5
