@@ -115,6 +115,7 @@ def on_sample(rows: Array) -> np.ndarray:
 def nearest_in_map(Y: np.ndarray, blur: float = BLUR) -> np.ndarray:
     """Return the nearest neighbours (n, k) of each point in a map, blurred so that only what can be seen counts."""
     backend = backend_of(Y)
+    Y = np.ldexp(Y, -np.frexp(np.abs(Y).max(axis=0))[1])  # squares of any unit neither vanish nor overflow
     Y = Y / column_units(Y) + blur * np.random.default_rng(0).normal(size=Y.shape)
     with backend.active():
         return backend.nearest(Y, min(NEIGHBOURS, len(Y) - 1))[1]

@@ -96,7 +96,7 @@ def judge(
         doubts = few_findings(len(Y), FEW_OF_GRAPH) + graph_findings(ground, d)
     lost = [ground.lost(chosen)] + ([] if found.subset == leading(found) else [ground.lost(first)])
     text = f"the map loses {min(lost[0], 1.0):.0%} of {of} along the worst direction around a point"
-    if lost[0] > limits[1] and ground.lost(Y) > limits[0]:
+    if lost[0] > limits[1] and ground.lost(Y) > limits[1]:
         tell(missing_finding(Y.shape[1], d))
     return judged(lost, text, lost_findings(lost[0], limits, text) + doubts, sample, found, values, weights)
 

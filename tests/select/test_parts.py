@@ -19,7 +19,6 @@ ALONE = np.arange(100.0)[:, None] * [50, 0, 0] + [0, 200, 0]  # a tenth, more th
 BALL = np.random.default_rng(0).normal(size=(60, 3)) * 0.1 * EPS + [0, 200, 0]  # without a shape
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what the map of a small part loses
 @pytest.mark.parametrize("entry", ["X", "graph"])
 def test_each_part_has_the_map_of_its_points_alone(entry):
     given = {"X": TWO} if entry == "X" else {"graph": radius_graph(TWO, radius=3 * EPS)}
@@ -34,7 +33,6 @@ def test_each_part_has_the_map_of_its_points_alone(entry):
         np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, atol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what the map of a small part loses
 @pytest.mark.parametrize("more", [ALONE, BALL], ids=["alone", "ball"])
 def test_points_that_make_no_map_do_not_hide_the_parts(more):
     with warned("graph.in_no_map"):
