@@ -49,7 +49,7 @@ def small(name, points, colors):
     axes.set_axis_off()
     axes.margins(0.04)
     if space:
-        axes.set_box_aspect(None, zoom=1.4)
+        axes.set_box_aspect(None, zoom=1.6)
     figure.savefig(HERE / "parameters" / f"{name}.png", dpi=100, transparent=True)
 
 
