@@ -18,7 +18,7 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import select_coordinates
-from ies_gpu.backend import backend_of, base, get_backend
+from ies_gpu.backend import backend_of, base, compare, get_backend
 from ies_gpu.backend.compare import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
@@ -118,8 +118,19 @@ def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(cupy):
 # --- the whole ---
 
 
+@pytest.fixture
+def compared(monkeypatch):
+    """Kernels were compared with plain code before, and their results need not come down for it."""
+    monkeypatch.setattr(compare, "kernel_difference", lambda *_: 0.0)
+
+
+def without_coefficients(sizes: set[int]) -> set[int]:
+    """Sizes of downloads but for those of Lanczos, in rows of 53 or 21."""
+    return {size for size in sizes if size % (53 * 8) and size % (21 * 8)}
+
+
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, name, rng):
+def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, compared, name, rng):
     U, values = np.linalg.qr(rng.normal(size=(300, 10, 2)))[0], np.sort(rng.uniform(0.01, 0.3, 10))
     search = getattr(ies_gpu, f"search_{name}")
     for zeta in ("auto", 0.05):
@@ -129,12 +140,11 @@ def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, n
         np.testing.assert_array_equal(found.subsets, expected.subsets)
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
         assert isinstance(found.regrets, cupy.ndarray)
-    guards = 40 * 20 * 20 * 8  # bytes; but for those, what there is of each point stays on the device
-    downloads = [size for way, size in machine.transfers if way == "down" and size != guards]
+    downloads = [size for way, size in machine.transfers if way == "down"]  # of each point nothing
     assert downloads and max(downloads) < 8 * len(U)
 
 
-def test_points_go_up_once_and_results_come_down_once(machine):
+def test_points_go_up_once_and_results_come_down_once(machine, compared):
     n, m, d, double = 2503, 20, 2, 8  # a prime: multiples of it are what there is of each point
     X, _ = problem("D1", n)
     found = on_cuda("D1", n)
@@ -147,9 +157,9 @@ def test_points_go_up_once_and_results_come_down_once(machine):
     assert set(large["down"]) == set(once) and sum(large["down"]) <= 2 * sum(once)
     # and co-metrics for LAPACK, and of sampled points coordinates, bases and sigma for a turn and the verdict
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
-    others -= {size for size in others if size % (53 * 8) == 0}  # coefficients of Lanczos
     looked = {rows * double * count for rows in (LOOKED, TURNED_BY) for count in (m, m * d, d)}
-    assert others == {40 * m * m * double, ROWS * m * m * double} | looked
+    looked = {size for size in looked if size > n * double} | {ROWS * m * m * double}
+    assert without_coefficients(others) == without_coefficients(looked)
 
 
 @pytest.mark.parametrize("name", first_of("D1", "D7"))
@@ -174,7 +184,7 @@ def test_a_run_says_that_cupy_compiles_where_it_has_kept_nothing(kept, machine, 
 
 
 def test_device_arrays_stay_on_the_device(cupy, machine):
-    X, arguments = problem("D1", 700)
+    X, arguments = problem("D1", 701)
     given = cupy.asarray(X)
     machine.transfers.clear()
     for device in ("cuda", "auto"):
@@ -182,11 +192,10 @@ def test_device_arrays_stay_on_the_device(cupy, machine):
         assert isinstance(found.coordinates, cupy.ndarray)
         assert isinstance(found.score(found.subset), cupy.ndarray)
         close(found.score(found.subset), found.log_volumes.get())
-        assert_agreement(found, on_cpu("D1", 700))
-    large = {size for way, size in machine.transfers if way == "down" and size > 8 * len(X) and size % (53 * 8)}
-    # for LAPACK, by guard and audit, and for the verdict, on up to 5,000 of the points
-    sampled = {part.nbytes for part in (X, found.embedding, found.coordinates, found.bases)}
-    assert large == {8 * 40 * 20 * 20, 8 * ROWS * 20 * 20} | sampled
+        assert_agreement(found, on_cpu("D1", 701))
+    # a prime: multiples of it are what there is of each point; the verdict looks at up to 5,000 of them
+    large = {size for way, size in machine.transfers if way == "down" and size % 701 == 0 and size > 8 * 701}
+    assert large == {part.nbytes for part in (X, found.embedding, found.coordinates, found.bases)}
     np.testing.assert_array_equal(given.get(), X)
 
 
@@ -222,14 +231,14 @@ def test_tensors_of_other_libraries_live_where_they_are():
 
 
 def test_tensors_of_other_libraries_are_seen_without_a_copy(cupy, machine):
-    X, arguments = problem("D1", 700)
+    X, arguments = problem("D1", 1500)
     given = Tensor(cupy.asarray(X))
     assert backend_of(given).device == "cuda:0"
     uploads = machine.transfers.count(("up", X.nbytes))
     for device in ("auto", "cpu"):
         found = select_coordinates(given, device=device, **arguments)
         assert isinstance(found.coordinates, cupy.ndarray)
-        assert_agreement(found, on_cpu("D1", 700))
+        assert_agreement(found, on_cpu("D1", 1500))
     assert machine.transfers.count(("up", X.nbytes)) == uploads
 
 
