@@ -90,15 +90,15 @@ def judge(
         return judged([], "", unchecked(), sample, found, values, weights)
     if X is not None:
         ground, limits, of = ground_of_points(X, d), LOST if d <= 3 else LOST_OF_MANY, "the variance"
-        doubts = few_findings(len(X), FEW) + (dimension_findings(X, d) if has_given_dimension else [])
+        few, doubts = few_findings(len(X), FEW), dimension_findings(X, d) if has_given_dimension else []
     else:
         ground, limits, of = ground_of_graph(laplacian, d), LOST_OF_GRAPH, "random functions on the graph"
-        doubts = few_findings(len(Y), FEW_OF_GRAPH) + graph_findings(ground, d)
+        few, doubts = few_findings(len(Y), FEW_OF_GRAPH), graph_findings(ground, d)
     lost = [ground.lost(chosen)] + ([] if found.subset == leading(found) else [ground.lost(first)])
     text = f"the map loses {min(lost[0], 1.0):.0%} of {of} along the worst direction around a point"
-    if lost[0] > limits[1] and ground.lost(Y) > limits[1]:
+    if lost[0] > limits[1] and not few and ground.lost(Y) > limits[1]:  # ten neighbours of few are far away
         tell(missing_finding(Y.shape[1], d))
-    return judged(lost, text, lost_findings(lost[0], limits, text) + doubts, sample, found, values, weights)
+    return judged(lost, text, lost_findings(lost[0], limits, text) + few + doubts, sample, found, values, weights)
 
 
 def leading(found: SearchResult) -> tuple[int, ...]:

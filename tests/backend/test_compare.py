@@ -133,7 +133,7 @@ def test_every_text_is_compared_under_every_name_by_which_it_is_used(machine):
     for dtype in ("float64", "mixed", "float32"):
         kernels = backend_of(sys.modules["cupy"].zeros(1)).kernels
         kernels.compared.clear()
-        on_cuda("D1", 500, n_components=6, dtype=dtype)
+        on_cuda("D1", 450, n_components=6, dtype=dtype)
         assert kernels.compared <= {" ".join(map(str, one)) for one in EVERY}
 
 
