@@ -6,6 +6,7 @@ Only the standard library is imported here. Each command imports what it needs w
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import signal
@@ -34,7 +35,13 @@ def program() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if sys.stdout.errors == "strict" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # an odd file name must not fail a finished job
     status = main()
+    try:
+        sys.stderr.flush()
+    except OSError:  # a log on a full disk: Python would try once more, and end with a status of its own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     if status in (INTERRUPTED, TERMINATED):
         # Everything is cleaned up. Python would now wait for its threads, but one that was just starting when the
         # signal came may never end.

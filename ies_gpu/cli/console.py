@@ -17,6 +17,13 @@ from ..files.remote import is_remote, shown
 
 WIDTH = 80
 EVERY = 0.5  # seconds between two JSON lines of one stage
+COLOURS = {"error": "31", "warning": "33"}  # red, yellow
+
+
+def coloured(text: str, level: str, stream: IO[str]) -> str:
+    """Return a text in the colour of its level, if the stream is a terminal with colours and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
+    return text if plain or not stream.isatty() else f"\x1b[{COLOURS[level]}m{text}\x1b[0m"
 
 
 class Console:
@@ -78,7 +85,9 @@ class Console:
         if self.style == "json":
             self._event(level, message=message, **({"code": code} if code else {}), **more)
         else:
-            self._write(fold(f"ies-gpu: {level}: {message}", max(40, shutil.get_terminal_size().columns), "  "))
+            label = f"ies-gpu: {level}:"
+            text = fold(f"{label} {message}", max(40, shutil.get_terminal_size().columns), "  ")
+            self._write(coloured(label, level, self.stream) + text.removeprefix(label))
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""

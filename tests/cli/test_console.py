@@ -106,3 +106,29 @@ def test_messages_are_folded_at_words_and_json_is_not(monkeypatch, columns):
     assert max(len(line) for line in lines if ".npy" not in line) > limit - len(" words")
     Console(log, "json").say("error", MESSAGE)
     assert json.loads(log.getvalue())["message"] == MESSAGE.strip()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "stream", "coloured"),
+    [
+        ({}, Terminal, True),
+        ({}, io.StringIO, False),
+        ({"NO_COLOR": "1"}, Terminal, False),
+        ({"NO_COLOR": ""}, Terminal, True),  # as if it were not there
+        ({"TERM": "dumb"}, Terminal, False),
+    ],
+)
+def test_terminal_and_environment_decide_about_colours(monkeypatch, environment, stream, coloured):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in ({"TERM": "xterm-256color"} | environment).items():
+        monkeypatch.setenv(name, value)
+    made = stream()
+    Console(made, "lines").say("error", "no")
+    Console(made, "lines").say("warning", "perhaps")
+    red, yellow, end = ("\x1b[31m", "\x1b[33m", "\x1b[0m") if coloured else [""] * 3
+    assert made.getvalue().splitlines() == [f"{red}ies-gpu: error:{end} no", f"{yellow}ies-gpu: warning:{end} perhaps"]

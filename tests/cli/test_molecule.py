@@ -90,6 +90,7 @@ def test_principal_components_of_a_sample_are_those_of_all_frames(rng):
 @pytest.mark.filterwarnings("always::ies_gpu.IESWarning")
 def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
     """Frames of both hands: the map by torsions is a circle, that by angles folds it."""
+    needed("ase", "molecules")
     torsion = np.linspace(-np.pi, np.pi, N, endpoint=False)
     np.savez(folder / "both.npz", R=turned(torsion), z=Z)
     R2 = {}
