@@ -76,7 +76,7 @@ def select_coordinates(
         Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
         array, or the path of an ``.npy`` file that all workers can read; from the last two, the arrays of the result
         are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers, searches exhaustively,
-        does not ``untangle``, and saves no ``checkpoint``.
+        and saves no ``checkpoint``.
 
     Returns
     -------
@@ -173,8 +173,9 @@ def select_coordinates(
 
 def computed(run: Run, given: Inputs, options: Options) -> Selection:
     """Run the steps of the pipeline, after the search for what is "auto"."""
+    fitted: Any = None
     found: Any = None
-    fitted = automatic = embedding = laplacian = None
+    automatic = embedding = laplacian = None
     if options.automatic:
         from .parameters.automatic import find_parameters
 
@@ -190,11 +191,14 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
             laplacian = None  # its matrix has done its work
         found = searched(fitted.tangents, fitted.embedding, options, run)
     is_given = automatic is None or "intrinsic_dim" not in automatic["chosen"]
-    rows = fitted.laplacian.rows  # those of a cluster stay there
-    X = None if rows is None else points_of(given, rows.used)
-    weights = untangled(X, laplacian, options, fitted, found, run)
+    rows, n = fitted.laplacian.rows, len(fitted.embedding.vectors)
+    if rows is None:  # those of a cluster stay there, and some of them come here
+        looked_at, X = fitted.laplacian.some_rows(fitted)
+    else:
+        looked_at, X = fitted, points_of(given, rows.used)
+    weights = untangled(X, laplacian, options, looked_at, found, run, n)
     turn = {} if weights is None else {"weights": weights}
-    judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given, **turn)
+    judgement = run(judge, looked_at, found, X, laplacian, n, has_given_dimension=is_given, **turn)
     del laplacian
     return conclude(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
 

@@ -18,7 +18,7 @@ from ..backend import backend_of
 from ..backend.array import Array, column_norms, column_units, spaced_rows
 from ..backend.steps import step
 from ..embedding.order import leading_axes
-from ..findings import Finding, note, option
+from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array
 from .criterion import check_subsets, stray_coordinates
 from .lost import (
@@ -52,7 +52,7 @@ WORSE = 0.2  # of the gain on one axis, the most that may be lost on another
 @step("untangle")
 def untangle(
     coordinates: Array, eigenvalues: Array, bases: Array, singular_values: Array, subset: Sequence[int], *,
-    X: Array = None, laplacian: Any = None, rows: np.ndarray | None = None,
+    X: Array = None, laplacian: Any = None, rows: np.ndarray | None = None, n_samples: int | None = None,
 ) -> np.ndarray | None:  # fmt: skip
     """Turn the chosen coordinates but the first, if that straightens the map.
 
@@ -73,6 +73,8 @@ def untangle(
         In place of the points: its graph averages random functions, and these are predicted instead.
     rows : ndarray of shape (n_samples,), optional
         The row of ``X`` of each point, where the coordinates stand in another order.
+    n_samples : int, optional
+        How many points the eigenvectors were computed from, if only some of them are given.
 
     Returns
     -------
@@ -95,6 +97,8 @@ def untangle(
     Y = check_real_array("coordinates", coordinates, 2)
     backend, (n, m) = backend_of(Y), Y.shape
     S = [int(k) for k in check_subsets([list(subset)], m)[0]]
+    if X is None and laplacian is None:
+        raise refusal("untangle.untested", "a turn is tested by the points or by their graph", "pass X or laplacian")
     if n < TOO_FEW or len(S) < 2 or bases.shape[2] < 2:  # along a curve, coordinates share all of their energy
         return None
 
@@ -109,7 +113,7 @@ def untangle(
     top = values.max() or 1.0  # in whose unit squares neither overflow nor vanish
     values, speeds = values / top, np.maximum(some(singular_values, TURNED_BY), 0.0) / top
     F = some(bases, TURNED_BY) * np.sqrt(speeds)[:, None, :] * unit[:, None]
-    price = 1 / np.clip(mixing_angles(some(Y, TURNED_BY) * unit, values, F, n)[S], 1e-4, 1e4) ** 2
+    price = 1 / np.clip(mixing_angles(some(Y, TURNED_BY) * unit, values, F, n_samples or n)[S], 1e-4, 1e4) ** 2
     price[:, stray_coordinates(Y)] = 1e8
     price[range(len(S)), S] = 0
     start = np.eye(m)[S]

@@ -14,12 +14,15 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend
 from ..backend.steps import step
+from ..choice.rmetric import Tangents
 from ..embedding.graph import ordered_radius_graph, rescale_to_radius
-from ..embedding.laplacian import apply_gaussian
+from ..embedding.laplacian import Laplacian, apply_gaussian
+from ..embedding.order import Rows as InputRows
 from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
-from .source import Points, boxes_near, boxes_of, points_near
+from ..run.fit import Fit
+from .source import Points, boxes_near, boxes_of, points_near, taken_rows
 from .team import Team, calls, joined, member
 
 
@@ -48,12 +51,21 @@ class BlockLaplacian:
     n_input: int  # how many points the input has
     bandwidth: float
     facts: dict[str, Any]  # what is known of the graph, as plain values for ``diagnostics``
+    sample: tuple[np.ndarray, np.ndarray]  # rows of the input, rising, and the points there
     rows = None  # each block knows its own
 
     @property
     def without_matrix(self) -> BlockLaplacian:
         """Itself: its blocks stay where they are."""
         return self
+
+    def some_rows(self, fit: Fit) -> tuple[Fit, np.ndarray]:
+        """Return a map at some of its points, in the order of the input, and these points: what it is judged by."""
+        numbers, X = self.sample
+        pieces = (array.parts for array in (fit.embedding.vectors, *fit.tangents))
+        Y, bases, sigma = taken_rows(self.team, self.transitions, numbers, *pieces)[1:]
+        laplacian = Laplacian(None, bandwidth=self.bandwidth, rows=InputRows.every(len(X)))
+        return Fit(laplacian, replace(fit.embedding, vectors=Y.astype(float)), Tangents(bases, sigma)), X
 
 
 @step("graph")
@@ -147,8 +159,9 @@ def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarra
 
 @step("laplacian")
 def transition_blocks(
-    team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any]
-) -> BlockLaplacian:
+    team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any],
+    sample: tuple[np.ndarray, np.ndarray],
+) -> BlockLaplacian:  # fmt: skip
     """Return the renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
     w = team.map(row_sums, kernels)
     w_all = calls(joined, w, team.exchanged(w))
@@ -160,7 +173,7 @@ def transition_blocks(
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
     facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
-    return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts)
+    return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts, sample)
 
 
 def row_sums(backend: Backend, kernel: Rows) -> Any:

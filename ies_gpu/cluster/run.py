@@ -6,7 +6,6 @@ Replaced is what needs rows of other blocks, and the way back to the user's orde
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from operator import getitem
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..backend.array import sample_rows
 from ..backend.steps import Do, call, report, step
 from ..choice.criterion import log_volumes
 from ..choice.rmetric import Tangents, tangent_spaces, tangents
@@ -25,8 +23,7 @@ from ..embedding.laplacian import Laplacian
 from ..errors import ClusterError
 from ..findings import option, refusal, tell
 from ..options import Options, check_on_cluster
-from ..parameters.judgement import LOOKED, Judgement, Sample, judge, judged, unchecked
-from ..results.assembly import assemble, choice_of, diagnostics_of
+from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
 from ..run.fit import Fit, Inputs, laplacian_of
 from ..run.log import Log, Progress
@@ -34,7 +31,7 @@ from ..run.run import Run
 from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
-from .source import Source, facts_of_points, keep_points, partition, taken_rows
+from .source import Source, facts_of_points, keep_points, partition
 from .team import BYTES_PER_POINT, Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
@@ -52,8 +49,7 @@ class ClusterRun(Run):
         with log.stage("order"):
             source = Source(self.team, given.value, options)
             self.team.data = source.n * BYTES_PER_POINT
-        done = replace(options, untangle=False)  # which asks for points that lie on many machines
-        super().__init__(done, Inputs({"source": source}), log=log, backend=TeamBackend(self.team))
+        super().__init__(options, Inputs({"source": source}), log=log, backend=TeamBackend(self.team))
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return super().__call__(REPLACED.get(function, function), *args, **kwargs)
@@ -100,8 +96,8 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         team.assign_workers(len(left))
         points = team.map(keep_points, [points[i] for i in left], [keep[i] for i in left])
     facts = {"graph_components": count, "approximations": []}
-    facts |= do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
-    return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
+    known, sample = do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
+    return do(transition_blocks, team, kernels, n, options.bandwidth, facts | known, sample)
 
 
 @step("eigenvectors")
@@ -144,20 +140,10 @@ def tangent_rows(backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str
     return tangents(Y, Laplacian(P.matrix, bandwidth=bandwidth), d, backend)
 
 
-@step("verdict")
-def judge_in_blocks(fit: Fit, found: SearchResult, *_: Any, **__: Any) -> Judgement:
-    """Judge shape and stability of a map by some of its rows; what it loses of the points is not looked at."""
-    laplacian: Any = fit.laplacian
-    wanted = sample_rows(laplacian.n_input, LOOKED, 0)
-    pieces = (array.parts for array in (fit.embedding.vectors, *fit.tangents))
-    some = taken_rows(laplacian.team, laplacian.transitions, wanted, *pieces)[1:]
-    Y, bases, sigma = (array.astype(float) for array in some)
-    sample = Sample(Y, bases, sigma, len(fit.embedding.vectors))
-    return judged([], "", unchecked(), sample, found, fit.embedding.eigenvalues)
-
-
 @step("result")
-def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> Selection:
+def assemble_in_blocks(
+    given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: np.ndarray | None = None
+) -> Selection:
     """Return the result with its arrays where the points are: at the client, or in the chunks of the input."""
     laplacian: Any = fit.laplacian
     embedding, (bases, sigma) = fit.embedding, fit.tangents
@@ -171,6 +157,7 @@ def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchR
     return Selection(
         **choice_of(found, embedding.eigenvalues, options.bandwidth),
         **{"bases": None} | returned(given.values["source"], laplacian, tall),
+        rotation=None if weights is None else in_units(weights, found.subset, factors),
         diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found) | {"stray_points": []},
     )
 
@@ -248,6 +235,5 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     laplacian_of: laplacian_in_blocks,
     diffusion_map: map_in_blocks,
     tangent_spaces: tangents_in_blocks,
-    judge: judge_in_blocks,
     assemble: assemble_in_blocks,
 }

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, get_backend
+from ..backend.array import sample_rows
 from ..backend.steps import step
+from ..choice.lost import SAMPLE as LOOKED_AT
 from ..embedding.connectivity import SURE, refuse_alike, sampled_degree, weights_near
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
 from ..errors import ClusterError, brief
@@ -161,15 +163,19 @@ def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
 
 
 @step("checks")
-def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int) -> dict[str, Any]:
-    """Return the digest of ``used`` of n points and the dimension that some of them have, for ``diagnostics``."""
-    wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
+def facts_of_points(
+    team: Team, points: list[Any], width: int, used: int, n: int
+) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
+    """Return facts of ``used`` of n points for ``diagnostics``, and some of the points with their rows."""
+    parts = digest_rows(used), dimension_rows(used, width), sample_rows(used, LOOKED_AT, 0)
+    wanted = np.concatenate(parts)
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
     numbers, some = taken_rows(team, points, wanted, calls(member, points, "X"))
-    some, few = some[np.searchsorted(numbers, wanted)], len(digest_rows(used))
-    digest = digest_of_rows((used, width), some[:few])
-    return {"points_digest": digest, "seen_dimension": dimension_of_rows(some[few:])}
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    few, more, sample = np.split(some[np.searchsorted(numbers, wanted)], ends)
+    facts = {"points_digest": digest_of_rows((used, width), few), "seen_dimension": dimension_of_rows(more)}
+    return facts, (wanted[ends[-1] :], sample)
 
 
 def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[Any]) -> list[np.ndarray]:

@@ -72,17 +72,19 @@ def judge(
     found: SearchResult,
     X: Array | None,
     laplacian: Any = None,
+    n: int | None = None,
     *,
     has_given_dimension: bool = True,
     weights: np.ndarray | None = None,
 ) -> Judgement:
     """Judge a map by its points (n, D), in the order of the input, or by the graph of its Laplacian.
 
-    Whether the points have the dimension that the map was made for is looked at where the user gave that.
+    The fit has all n points, or some. Whether they have the dimension that the map was made for is looked at where the
+    user gave that.
     """
     d, values = fit.tangents.bases.shape[2], fit.embedding.eigenvalues
     with backend_of(fit.embedding.vectors).active():  # X may be on another device
-        sample = some_of(fit)
+        sample = some_of(fit, n)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
         chosen = Y[:, list(found.subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
         first = Y[:, list(leading(found))]
@@ -106,14 +108,14 @@ def leading(found: SearchResult) -> tuple[int, ...]:
     return tuple(np.unique(found.subsets)[: len(found.subset)].tolist())
 
 
-def some_of(fit: Fit) -> Sample:
-    """Return some rows of a map on the host."""
+def some_of(fit: Fit, n: int | None = None) -> Sample:
+    """Return some rows of a map of n points on the host; by default the fit has all of them."""
     order, backend = fit.laplacian.rows.order, backend_of(fit.embedding.vectors)
     places = backend.asarray(np.argsort(order)[sample_rows(len(order), LOOKED, 0)])
     Y, bases, sigma = (
         backend.to_host(array[places]).astype(float) for array in (fit.embedding.vectors, *fit.tangents[:2])
     )
-    return Sample(Y, bases, sigma, len(order))
+    return Sample(Y, bases, sigma, n or len(order))
 
 
 def turned_sample(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, active_backend, backend_of, to_device, to_host
-from ..backend.array import Array, column_norms, count_true, spaced_rows
+from ..backend.array import Array, count_true, spaced_rows
 from ..backend.kernels import plain
 from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, stray_coordinates, stray_points
@@ -30,6 +30,7 @@ from ..validation import check_points
 from .same_points import as_words
 from .selection import Ranking, Selection
 
+LENGTHS = 5_000  # rows that tell the lengths of columns well enough for words
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
 
@@ -171,8 +172,10 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
     for finding in found:
         log.warn(finding)
     if selection.rotation is not None:
-        with run.given.home.active():
-            lengths = to_host(column_norms(selection.coordinates))
+        Y, home = selection.coordinates, backend_of(selection.coordinates)
+        with home.active():
+            some = to_host(Y[home.asarray(spaced_rows(len(Y), LENGTHS))])  # the rest may lie on many machines
+        lengths = np.linalg.norm(some, axis=0)
         log.keep(turns_said(to_host(selection.rotation) * lengths[:, None], selection.subset))
     answers = {name: answer._asdict() for name, answer in judgement.answers.items()}
     about.update(verdict=verdict_on(reasons), judgement=answers, lost=answers["rank"]["figure"])

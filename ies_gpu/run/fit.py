@@ -180,14 +180,14 @@ def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do)
 
 
 def untangled(
-    X: Array | None, laplacian: Laplacian | None, options: Options, fit: Fit, found: SearchResult, do: Do
+    X: Array | None, laplacian: Laplacian | None, options: Options, fit: Fit, found: SearchResult, do: Do, n: int
 ) -> np.ndarray | None:
     """Return the weights of eigenvectors in the chosen coordinates; None if these stay as they are.
 
-    They are tested by the points or, without them, by the graph of the Laplacian.
+    They are tested by the points or, without them, by the graph of the Laplacian. The fit has all n points, or some.
     """
     if not options.untangle or (X is None and laplacian is None):
         return None
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
     tested_by = {"laplacian": laplacian} if X is None else {"X": X, "rows": rows}
-    return do(untangle, fit.embedding.vectors, values, *fit.tangents, found.subset, **tested_by)
+    return do(untangle, fit.embedding.vectors, values, *fit.tangents, found.subset, **tested_by, n_samples=n)
