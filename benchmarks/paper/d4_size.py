@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ies_gpu import Selection, search_exhaustive
-from ies_gpu.choice.criterion import NEAR_ZERO, share_near_zero
-from ies_gpu.choice.search import ranked
+from ies_gpu.choice.criterion import NEAR_ZERO, ranked, share_near_zero
 from ies_gpu.plot import volumes
 
 from .book import Book

@@ -9,7 +9,7 @@ import numpy as np
 
 from ies_gpu import Selection, datasets, search_greedy, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.search import ranked
+from ies_gpu.choice.criterion import ranked
 from ies_gpu.datasets import Dataset
 
 from .llr import LLRRanking, llr_ranking

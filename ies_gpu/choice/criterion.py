@@ -157,6 +157,11 @@ def penalties(subsets: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
     return np.asarray(eigenvalues)[subsets].sum(axis=1)
 
 
+def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zeta: float) -> np.ndarray:
+    """Numbers of the sets by falling ``R(S) - zeta sum lambda_k``; equal ones in lexicographic order."""
+    return np.argsort(-(scores - zeta * penalties(subsets, eigenvalues)), kind="stable")
+
+
 def share_near_zero(log_volumes: Array) -> float:
     """The share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
     return float((log_volumes < np.log(NEAR_ZERO)).mean())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend import Backend, active_backend, at_home, backend_of, to_device
 from ..backend.array import Array
 from ..backend.compare import audit_tangents
 from ..backend.steps import report, step
-from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..validation import check_integer, check_real_array
+
+if TYPE_CHECKING:
+    from ..embedding.diffusion import Embedding
 
 
 class RiemannianMetric(NamedTuple):

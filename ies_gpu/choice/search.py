@@ -16,7 +16,7 @@ from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
 from .branch_and_bound import NODES, branch_sets
-from .criterion import CandidateSets, Scores, all_sets, candidates, check_bases, penalties, score_pass
+from .criterion import CandidateSets, Scores, all_sets, candidates, check_bases, score_pass
 from .heuristics import greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
 
@@ -194,11 +194,6 @@ def choose_coordinates(
         advice += f"{option('percentile')}"
         tell(warning("search.regret", f"{text}zeta = 0 is returned", advice))
     return found
-
-
-def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zeta: float) -> np.ndarray:
-    """Numbers of the sets by falling ``R(S) - zeta sum lambda_k``; equal ones in lexicographic order."""
-    return np.argsort(-(scores - zeta * penalties(subsets, eigenvalues)), kind="stable")
 
 
 @at_home

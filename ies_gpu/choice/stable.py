@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .criterion import log_volumes, penalties
-from .search import SearchResult, ranked
+from .criterion import log_volumes, penalties, ranked
+
+if TYPE_CHECKING:
+    from .search import SearchResult
 
 NEAR = 0.05  # relative difference of eigenvalues whose eigenvectors a sample mixes
 RIVALS = 30  # best sets among which another sample chooses

@@ -6,7 +6,7 @@ Columns are numbered within the block: first its own points, then those of other
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -14,16 +14,17 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend
 from ..backend.steps import step
-from ..choice.rmetric import Tangents
 from ..embedding.graph import ordered_radius_graph, rescale_to_radius
 from ..embedding.laplacian import Laplacian, apply_gaussian
 from ..embedding.order import Rows as InputRows
 from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
-from ..run.fit import Fit
 from .source import Points, boxes_near, boxes_of, points_near, taken_rows
 from .team import Team, calls, joined, member
+
+if TYPE_CHECKING:
+    from ..run.fit import Fit
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class BlockLaplacian:
         pieces = (array.parts for array in (fit.embedding.vectors, *fit.tangents))
         Y, bases, sigma = taken_rows(self.team, self.transitions, numbers, *pieces)[1:]
         laplacian = Laplacian(None, bandwidth=self.bandwidth, rows=InputRows.every(len(X)))
-        return Fit(laplacian, replace(fit.embedding, vectors=Y.astype(float)), Tangents(bases, sigma)), X
+        embedding = replace(fit.embedding, vectors=Y.astype(float))
+        return fit._replace(laplacian=laplacian, embedding=embedding, tangents=type(fit.tangents)(bases, sigma)), X
 
 
 @step("graph")

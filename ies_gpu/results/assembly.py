@@ -12,8 +12,8 @@ from ..backend import Backend, active_backend, backend_of, to_device, to_host
 from ..backend.array import Array, count_true, spaced_rows
 from ..backend.kernels import plain
 from ..backend.steps import step
-from ..choice.criterion import log_volumes, penalties, stray_coordinates, stray_points
-from ..choice.search import SearchResult, ranked
+from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates, stray_points
+from ..choice.search import SearchResult
 from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
