@@ -224,7 +224,7 @@ def listen(category: type[Warning] = Warning, hear: Callable[[Finding], None] | 
 
 
 def verdict_on(reasons: Iterable[Finding]) -> str:
-    """Sum up an automatic choice in one word: "sure", "likely" or "doubtful"."""
+    """Sum up the reasons to doubt a map in one word: "sure", "likely" or "doubtful"."""
     found = [finding.severity for finding in reasons if finding.is_doubt]
     if "grave" in found or len(found) > LIGHT:
         return "doubtful"

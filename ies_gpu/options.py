@@ -449,7 +449,7 @@ ELSEWHERE = {  # what has no name here; of lengths how to convert them
 }
 
 
-def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def explain_keywords(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Decorator: the error for an unknown keyword names the one that was meant."""
     known = [name for name in inspect.signature(function).parameters if name != "self"]
 

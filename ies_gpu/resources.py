@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb
 from typing import NamedTuple
 
-from .embedding.cost import WORDS, Size, arrays_out, block_bytes, needs, plan, storage_on_gpu
+from .embedding.cost import WORDS, Size, arrays_out, block_bytes, bytes_by_stage, plan, storage_on_gpu
 from .options import MAX_SUBSETS, Options, check_sizes
 from .validation import check_choice, check_integer, check_number
 
@@ -111,13 +111,13 @@ def estimate_resources(
         storage, _ = storage_on_gpu(n, degree, options.stored_bytes, limit)
         # the arrays are on the device, where none has to grow; the host has the points and what goes back to it
         peak, block = int(START + 8.0 * n * D + arrays_out(size)), max(16 << 20, min(DEVICE_BLOCK, limit / 16))
-        found = needs(size, storage, size.wants_multilevel and storage == "memory", block)
+        found = bytes_by_stage(size, storage, size.wants_multilevel and storage == "memory", block)
         if storage == "memory":  # the kernels count and write; distances become affinities in blocks of 24 bytes each
             found["graph"] = 24.0 * n * D + size.matrix + min(block, 24 * size.z) + 24.0 * n
         on_device = int(CONTEXT + SAMPLES + max(found.values()))
         return Estimate({"host": peak}, peak, int(SLACK * peak), on_device, None, WORDS[storage], 1.0)
     way = plan(size, limit)
-    found = needs(size, way.storage, way.multilevel, block_bytes(limit))
+    found = bytes_by_stage(size, way.storage, way.multilevel, block_bytes(limit))
     stages = {stage: int(START + most) for stage, most in found.items()}
     peak, sets = max(stages.values()), comb(m - 1, s - 1)
     # more sets need another search, whose time nobody can predict

@@ -13,7 +13,7 @@ from .backend.array import Array
 from .embedding.given import given_map
 from .errors import DisconnectedGraphError, first_few
 from .findings import Finding, listen, option, refusal, tell, warning
-from .options import DEFAULTS, Options, answers, documented
+from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
@@ -25,7 +25,7 @@ from .validation import check_array, check_integer, check_points
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 
 
-@answers
+@explain_keywords
 @documented
 def select_coordinates(
     X: Array = None, *, graph: Array = None, kernel: Array = None, laplacian: Any = None, coordinates: Array = None,

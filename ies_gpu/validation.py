@@ -315,9 +315,9 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
 def check_kernel(kernel: Array, name: str = "kernel") -> Array:
     """Return a user's kernel as a CSR of its own, averaged with its transpose unless it is symmetric but for rounding.
 
-    What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite
-    symmetric has no orthogonal eigenvectors. Ours are taken as they are, so that the steps from points to Laplacian
-    give what ``laplacian_of_points`` gives, to the last digit.
+    A difference that is small beside the largest entry may be large in a row of small ones, and a kernel that is not
+    quite symmetric has no orthogonal eigenvectors. Kernels that equal their transpose to 1e-10 of each entry, as ours
+    do, stay as they are, so that the steps by hand give what ``laplacian_of_points`` gives.
     """
     matrix = check_square_sparse(name, kernel)
     backend = backend_of(matrix.data)

@@ -107,7 +107,7 @@ class Tree:
             gains = 0.5 * xp.log1p(found.quadratic)
             for ratio in found.ratios:
                 gains -= xp.log1p(r * ratio) / (2 * r)
-            gains = xp.maximum(gains, SOUND / r)  # so that the sum does not fall below the floor of the score
+            gains = xp.maximum(gains, SOUND / r)  # with a score above SOUND, r of them stay above the floor, 2 SOUND
             highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
             counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
             return xp.concatenate([(counts @ score)[None], counts @ gains])

@@ -1,9 +1,9 @@
-"""What each way of storing a kernel takes in memory and time, and which one fits a limit; decided before the work.
+"""The memory plan: what each way of storing a kernel takes, in time too, and which one fits; decided before the work.
 
 With n points in D columns, ``z = n (degree + 1)`` matrix entries, m eigenvectors, dimension d and w bytes per stored
-number, :func:`needs` has the bytes of each stage, on top of what the process holds at the start. The ways are those of
-``WORDS``; tiles take ``2 n^2`` bytes, for a graph that joins a good part of all pairs. Without room for the multilevel
-method the eigenvectors come from Lanczos.
+number, :func:`bytes_by_stage` has the bytes of each stage, on top of what the process holds at the start. The ways are
+those of ``WORDS``; tiles take ``2 n^2`` bytes, for a graph that joins a good part of all pairs. Without room for the
+multilevel method the eigenvectors come from Lanczos.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import OutOfMemoryError
 from ..findings import Finding, option, refusal, tell, warning
-from .eigensolvers.eigenpairs import FEWEST, has_many_neighbourhoods
-from .eigensolvers.multilevel import MERGED_UP_TO
+from .eigensolvers.eigenpairs import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
+from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import GROWTH
 from .order import is_mapped
@@ -66,7 +66,7 @@ class Size(NamedTuple):
     @property
     def wants_multilevel(self) -> bool:
         """Whether the multilevel eigensolver may win."""
-        return has_many_neighbourhoods(self.n, self.z, self.m + 1, FEWEST)
+        return has_many_neighbourhoods(self.n, self.z, self.m + 1, NEIGHBOURHOODS_IN_ORDER)
 
 
 class Room(NamedTuple):
@@ -116,7 +116,7 @@ def plan(size: Size, limit: float, asked: bool = True) -> Plan:
     ways = ways_of(size)
     quickest = min(ways.values())
     for (storage, fast), took in ways.items():
-        most = max(needs(size, storage, fast, block_bytes(limit)).values())
+        most = max(bytes_by_stage(size, storage, fast, block_bytes(limit)).values())
         if most <= limit:
             return Plan(storage, fast, most, took, took / quickest)
     raise over_limit(size, limit, 1.02 * least_bytes(size), asked)
@@ -151,7 +151,7 @@ def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
     """Return the smallest limit for one way: needs grow with the limit, since blocks do, but far more slowly."""
     limit = 0.0
     for _ in range(40):
-        limit = max(needs(size, storage, multilevel, block_bytes(limit)).values())
+        limit = max(bytes_by_stage(size, storage, multilevel, block_bytes(limit)).values())
     return 1.0001 * limit
 
 
@@ -160,12 +160,12 @@ def block_bytes(limit: float) -> float:
     return max(1 << 20, min(64 << 20, limit / 16))
 
 
-def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str, float]:
+def bytes_by_stage(size: Size, storage: str, multilevel: bool, block: float) -> dict[str, float]:
     """Return the bytes by stage, on top of what the process holds at the start."""
     n, z, points = size.n, size.z, 8.0 * size.n * size.D
     coordinates, vectors = 8.0 * n * size.m, n * (28.0 * (size.m + 5) + 300)
     if multilevel:
-        width = size.m + 12
+        width = size.m + 1 + GUARDS
         again = 32.0 * min(width, max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // n))  # images in float64, columns at a time
         directions = 8.0 * (-(-(size.m + 1) // 8) * 8)  # those of the last step and their images; as many new ones
         vectors = n * (80.0 + 12.0 * width + directions + max(directions, again))

@@ -14,7 +14,7 @@ from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import Finding, option, refusal, tell, warning
-from ..options import answers
+from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
@@ -88,7 +88,7 @@ def unpacked_map(content: dict[str, Any], load: Any, laplacian: Laplacian, **_: 
     return Embedding(**content | {"vectors": vectors, "rows": laplacian.rows})
 
 
-@answers
+@explain_keywords
 @step("eigenvectors", pack=packed_map, unpack=unpacked_map)
 def diffusion_map(
     laplacian: Any, *, n_components: int = 20, tol: float = 1e-8, random_state: Any = 0, solver: str = "auto"

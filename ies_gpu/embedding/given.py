@@ -13,7 +13,7 @@ from ..findings import option, refusal, tell, warning
 from ..options import Options
 from ..validation import check_kernel, check_real_array
 from .connectivity import largest_part, refuse_small_part, tell_left_out
-from .cost import Size, block_bytes, needs, over_limit
+from .cost import Size, block_bytes, bytes_by_stage, over_limit
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.eigenpairs import wants_order
@@ -81,7 +81,8 @@ def check_room(matrix: Any, options: Options, limit: int) -> None:
     """Raise if a limit leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
     m, d, width = options.n_components, options.intrinsic_dim, options.stored_bytes
     asked = Size(matrix.shape[0], 0, float(matrix.nnz), m, d, width)
-    needed = max(CHECKING[options.entry] * asked.z, *needs(asked, "memory", False, block_bytes(limit)).values())
+    by_stage = bytes_by_stage(asked, "memory", False, block_bytes(limit))
+    needed = max(CHECKING[options.entry] * asked.z, *by_stage.values())
     if needed > limit:
         raise over_limit(asked, limit, needed, True)
 

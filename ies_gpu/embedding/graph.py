@@ -14,7 +14,7 @@ from ..backend.compare import audit_graph
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..findings import option, refusal
-from ..options import answers
+from ..options import explain_keywords
 from ..validation import (
     check_array,
     check_integer,
@@ -33,7 +33,7 @@ GROWTH = 1.125  # an array of the graph that is full becomes so many times as lo
 FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 
 
-@answers
+@explain_keywords
 @at_home
 def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
@@ -266,7 +266,7 @@ def permute(matrix: Array, order: Array) -> Array:
     return csr(backend, result.data, result.indices, result.indptr)
 
 
-@answers
+@explain_keywords
 @at_home
 def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     """Return the distances from each point to its nearest neighbours.

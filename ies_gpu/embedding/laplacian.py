@@ -16,7 +16,7 @@ from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
-from ..options import answers
+from ..options import explain_keywords
 from ..validation import (
     check_kernel,
     check_length,
@@ -150,7 +150,7 @@ def _gone() -> Transition:
     raise RuntimeError("the matrix of this Laplacian was dropped")
 
 
-@answers
+@explain_keywords
 @at_home
 def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
@@ -211,7 +211,7 @@ def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1))
 
 
-@answers
+@explain_keywords
 @at_home
 def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: float = 1.0) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.

@@ -11,7 +11,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.steps import Do, call, step
 from ..findings import option, refusal
-from ..options import answers, is_local
+from ..options import explain_keywords, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length
 from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
 from .cost import Room, plan_storage
@@ -34,7 +34,7 @@ from .transition import Kernel, SparseKernel, TiledKernel
 Make = Callable[[Array], tuple[Kernel, dict[str, Any]]]  # of ordered points
 
 
-@answers
+@explain_keywords
 @step("laplacian", composite=True)
 def laplacian_of_points(
     X: Array,

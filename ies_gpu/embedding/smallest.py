@@ -11,7 +11,7 @@ from ..backend.array import Array, column_norms, column_sums
 from ..backend.steps import step
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import refusal, tell, warning
-from ..options import answers
+from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse
 from .diffusion import Embedding, leading_pairs, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
@@ -29,7 +29,7 @@ NULL = 1e-10  # of the sum of absolute values in a row: what is left of ``L v`` 
 AIM = 1e-13  # residual of that vector where it is not known beforehand, in units of the largest eigenvalue
 
 
-@answers
+@explain_keywords
 @step("eigenvectors")
 def smallest_eigenpairs(
     laplacian: Any, k: int = 6, *, null: Any = None, tol: float = 1e-8, random_state: Any = 0, solver: str = "auto"

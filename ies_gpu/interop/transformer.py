@@ -18,7 +18,7 @@ from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric
 from ..embedding.nystrom import ISOLATED, KernelRule
 from ..errors import IESWarning, first_few
 from ..findings import finding_of, listen, option, refusal, tell, warning
-from ..options import FIXED, TABLE, answers, documented, is_auto, is_found, is_local
+from ..options import FIXED, TABLE, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.model import InverseError, make_model
 from ..run.log import Progress
 from ..validation import (
@@ -82,7 +82,7 @@ def estimator(cls: type[Owner]) -> type[Owner]:
     As scikit-learn wants it, ``__init__`` stores them and checks nothing.
     """
     made = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
-    made.__init__ = answers(made.__init__)  # type: ignore[method-assign]
+    made.__init__ = explain_keywords(made.__init__)  # type: ignore[method-assign]
     return made
 
 

@@ -57,7 +57,7 @@ class Trial:
     is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
-    missing: dict[tuple[int, ...], float] = field(default_factory=dict)
+    lost_by_subset: dict[tuple[int, ...], float] = field(default_factory=dict)
     folded: dict[tuple[int, ...], bool] = field(default_factory=dict)
     limits: dict[int, Estimated] = field(default_factory=dict)
     findings: dict[int, list[Finding]] = field(default_factory=dict)
@@ -84,15 +84,15 @@ class Trial:
     def lost(self, s: int, subset: tuple[int, ...] | None = None) -> float:
         """What a set, by default the chosen one of size s, loses of the worst direction around a point."""
         subset = subset or self.search(s).subset
-        if subset not in self.missing:
+        if subset not in self.lost_by_subset:
             own = self._own_order()  # in which all trials look at the same regions
 
             def measure() -> float:
                 Y = self.embedding.coordinates[:, list(subset)]
                 return ground_of_points(self.X[own], self.tangents.bases.shape[2]).lost(Y[own])
 
-            self.missing[subset] = self.run.backend.retried("scan", measure)
-        return self.missing[subset]
+            self.lost_by_subset[subset] = self.run.backend.retried("scan", measure)
+        return self.lost_by_subset[subset]
 
     def is_folded(self, s: int) -> bool:
         """Whether the map of size s is turned over somewhere, as far as the tangents of this trial tell."""

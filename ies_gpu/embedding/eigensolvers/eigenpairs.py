@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 ONE_LAUNCH = 50_000  # rows up to which launches on a device cost more than reading the root for every entry
 NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried,
-FEWEST = 0.12  # and where they stand in KD order anyway, so that a look is all that it costs
+NEIGHBOURHOODS_IN_ORDER = 0.12  # and where they stand in KD order anyway, so that a look is all that it costs
 
 LOOKED_AT = 200  # entries per row up to which a graph of few neighbourhoods is looked at: Lanczos is quick on others
 SPARSER = 20  # entries per row up to which one that is on a device is factorised on the host
@@ -147,7 +147,7 @@ class Problem:
     def may_have_cells(self) -> bool:
         """Whether the multilevel method may win on a graph of few neighbourhoods; nobody has measured a device."""
         P = self.operator.transition
-        few = P.has_matrix and has_many_neighbourhoods(self.operator.n, P.nnz, self.count, FEWEST)
+        few = P.has_matrix and has_many_neighbourhoods(self.operator.n, P.nnz, self.count, NEIGHBOURHOODS_IN_ORDER)
         return few and self.ordered is True and not self.operator.backend.is_remote
 
     def by_what_is_left(self) -> Eigenpairs:
