@@ -264,7 +264,7 @@ def test_other_entries_run_on_the_device(machine):
 def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     """1100 points make two blocks of tiles, 2.4 MB; within a limit of 4 MB they are computed for each product."""
     X, arguments = problem("D7", 1100)
-    arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
+    arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 8, "self_loops": stored}
     with monkeypatch.context() as patch:
         stored_as(patch, "tiles" if stored else "recomputed")
         expected = select_coordinates(X, device="cpu", **arguments)
@@ -346,7 +346,7 @@ def test_a_partition_that_fails_costs_no_neighbours(cupy, rng, monkeypatch):
     np.testing.assert_allclose(back.get(), points_at(X[:9], X, X, 5), rtol=1e-12)
 
 
-@pytest.mark.parametrize("entry", [{}, {"memory_limit": 10 << 20, "n_components": 5}])
+@pytest.mark.parametrize("entry", [{}, {"memory_limit": 10 << 20, "n_components": 8}])
 def test_a_library_that_cannot_solve_zero_matrices_costs_neither_kernels_nor_the_run(entry):
     """As reported of cuSOLVER's batched Jacobi method. The guard has a row without neighbours; dense graphs use it."""
     with plugged_in(jacobi="needs rank"):

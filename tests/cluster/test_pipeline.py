@@ -204,7 +204,7 @@ def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
         place = str(tmp_path / "map.npy")
         assert main([*fit, "--scheduler", cluster.scheduler_address, "-o", str(found), "--coordinates", place]) == 0
         assert ies_gpu.load(found).subset == one.subset
-    assert (np.load(place) == ies_gpu.load(found).embedding).all()
+    np.testing.assert_allclose(np.load(place), ies_gpu.load(found).embedding, rtol=1e-12, atol=1e-12)
     assert main([*fit, "--scheduler", "nowhere"]) == 1
     assert "no Dask scheduler answers at" in capsys.readouterr().err
     assert main([*fit, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"]) == 2
