@@ -107,7 +107,7 @@ def test_device_arrays_stay_on_the_device(cupy):
 
 def test_dense_graphs_run_as_tiles():
     X, arguments = problem("D7", 1100)
-    arguments = arguments | {"memory_limit": 10 << 20, "n_components": 5}
+    arguments = arguments | {"memory_limit": 10 << 20, "n_components": 8}
     found = select_coordinates(X, device="cuda", **arguments)
     assert found.diagnostics["approximations"]
     arguments["memory_limit"] = 1 << 30

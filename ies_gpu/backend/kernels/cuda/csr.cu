@@ -407,13 +407,13 @@ __device__ void unit(const double* partial, int parts, long long size, double* V
         extern __shared__ double sums[];                                                    \
         rows::totals(partial, n_rows, k, plus, out, sums);                                  \
     }
-#define BESIDE(NAME)                                                                                               \
-    BEGIN(NAME, const double* V, const double* image, long long size, double* left, double* partial) {             \
-        extern __shared__ double sums[];                                                                           \
-        rows::beside(V, image, size, left, partial, sums);                                                         \
+#define BESIDE(NAME)                                                                                   \
+    BEGIN(NAME, const double* V, const double* image, long long size, double* left, double* partial) { \
+        extern __shared__ double sums[];                                                               \
+        rows::beside(V, image, size, left, partial, sums);                                             \
     }
-#define UNIT(NAME)                                                                                                 \
-    BEGIN(NAME, const double* partial, int parts, long long size, double* V, double* square) {                     \
-        extern __shared__ double sums[];                                                                           \
-        rows::unit(partial, parts, size, V, square, sums);                                                         \
+#define UNIT(NAME)                                                                             \
+    BEGIN(NAME, const double* partial, int parts, long long size, double* V, double* square) { \
+        extern __shared__ double sums[];                                                       \
+        rows::unit(partial, parts, size, V, square, sums);                                     \
     }

@@ -20,7 +20,7 @@ constexpr int WARP = 32;
 constexpr int MAX_THREADS = 160;  // the 136 patches of the upper triangle at m = 64, in whole warps
 // blocks of that size on a multiprocessor: the most that registers allow without spills
 template <typename T> constexpr int MIN_BLOCKS = sizeof(T) == sizeof(float) ? 3 : 4;
-constexpr int SWEEPS = 30;        // of QL for each eigenvalue, far more than it takes; then NaN
+constexpr int SWEEPS = 30;  // of QL for each eigenvalue, far more than it takes; then NaN
 
 template <typename T> struct Precision;
 template <> struct Precision<float> {
@@ -133,7 +133,8 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
                 add_tile(tile, part.product(), slice, slices, count, padded, top, left, own);
 #pragma unroll
                 for (int e = 0; e < PATCH * PATCH; ++e) {
-                    const T before = sum[e / PATCH][e % PATCH], term = own[e / PATCH][e % PATCH] - lost[e / PATCH][e % PATCH];
+                    const T before = sum[e / PATCH][e % PATCH],
+                            term = own[e / PATCH][e % PATCH] - lost[e / PATCH][e % PATCH];
                     const T after = before + term;
                     lost[e / PATCH][e % PATCH] = (after - before) - term;
                     sum[e / PATCH][e % PATCH] = after;
