@@ -155,7 +155,7 @@ class Bytes(Integer):
         return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
     def __str__(self) -> str:
-        return f"a number of bytes, at least {self.low}, on the command line also a size such as 4G or 500M"
+        return f"a number of bytes, at least {self.low} (on the command line also 4G or 500M)"
 
 
 class Words(Constraint):

@@ -159,7 +159,7 @@ class Options:
         "float64", Words("float64", "mixed", "float32"), '{"float64", "mixed", "float32"}', "precision", """
         "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory; on a GPU
         where float64 is slow, it computes tangent bases in float32. "float32" computes these and scores in float32. The
-        eigensolver and all sums always use float64.
+        eigensolver always uses float64.
         """)  # fmt: skip
     memory_limit: int | None = row(
         None, Bytes() | None, "int", "memory to use, such as 4G or 500M (half of what is free)", """

@@ -32,7 +32,7 @@ class Estimate(NamedTuple):
     device_bytes : int
         GPU memory (0 on the CPU). Computed, and compared with what CuPy asks for on a CPU; never with a GPU.
     seconds : float or None
-        Total time; rough, within a factor of five or so on an idle machine. None where it cannot be told.
+        Total time; rough, within a factor of two or so on an idle machine. None where it cannot be told.
     storage : str
         How the kernel is stored, in words.
     factor : float

@@ -72,7 +72,8 @@ def untangle(
     laplacian : Laplacian, optional
         In place of the points: its graph averages random functions, and these are predicted instead.
     rows : ndarray of shape (n_samples,), optional
-        The row of ``X`` of each point, where the coordinates stand in another order.
+        The row of ``X``, or of what the Laplacian was made from, of each point, where the coordinates stand in another
+        order.
     n_samples : int, optional
         How many points the eigenvectors were computed from, if only some of them are given.
 
@@ -125,11 +126,10 @@ def untangle(
         W = best_turn(turns, Z, points, regions_of_points(points, d))
     else:
         functions, size = averaged_functions(laplacian)[-1]
-        points = some(functions, TESTED_BY)
+        points = some(laplacian.rows.to_user(functions), TESTED_BY, rows)
         regions = regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)
-        W = best_turn(
-            turns, Z, points, [regions], loses=MENDS, worse=100.0
-        )  # no axis of theirs means more than another
+        # no axis of theirs means more than another
+        W = best_turn(turns, Z, points, [regions], loses=MENDS, worse=100.0)
     if W is None:
         return None
     W = W.T * unit[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from typing import Any
 
@@ -14,7 +15,7 @@ def add(commands: Any) -> None:
     about = "generate one of the paper's data sets, or list them"
     data = add_command(commands, "data", run, about, "ies-gpu data D1 -o d1.npy")
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
-    data.add_argument("-o", "--output", metavar="FILE.NPY", help=".npy, .csv or .parquet file (NAME.NPY)")
+    data.add_argument("-o", "--output", metavar="FILE.NPY", help=".npy, .csv or .parquet file (d1.npy for D1)")
     data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
     data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
@@ -38,6 +39,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
     output = args.output or f"{name.lower()}.npy"
     check_file(args.parser, "-o", output)
+    if not args.output and os.path.exists(output):
+        args.parser.error(f"there is a file {output} already; name another one with -o")
     data, usual = load(name, n_samples=args.n, random_state=args.seed), TABLE[name][-1]
     write_table(output, data.X, [f"x{k + 1}" for k in range(data.X.shape[1])])
     say(f"{output}: {len(data.X):,} points with {data.X.shape[1]} columns ({name}, {data.title})")

@@ -62,8 +62,8 @@ def run_demo(
     say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
     say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
     selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, progress=progress)
-    say(f"\nOf the usual two: {selection.judgement['needed'].text}.")
-    say(f"Chosen are {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
+    say(f"\nThe usual choice: {selection.judgement['needed'].text}.")
+    say(f"The search chooses {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
     if selection.subset != (0, 6):
         say("The paper reports phi1, phi7. This sample gives another set, because")
         say("eigenvalues close to each other swap places from sample to sample.")

@@ -45,7 +45,7 @@ class Work(NamedTuple):
     times: float
 
 
-def expected_trials(points: Any) -> list[Work]:
+def expected_trials(points: Any, self_loops: bool) -> list[Work]:
     """Return the trials that an automatic run will make, by the rules of its scan; the last one is of all points."""
     import numpy as np
 
@@ -57,6 +57,8 @@ def expected_trials(points: Any) -> list[Work]:
 
     n = min(len(points), SAMPLE_SIZE)
     Z = np.asarray(points[sample_rows(len(points), n, 0)], float)
+    if n < 3 or not np.isfinite(Z).all() or bool((Z[0] == Z).all()):  # the run will refuse them
+        return []
     distances = sampled_distances(Z, queries=QUERIES)
     centre = degree_bandwidth(distances)
     around = mean_degree(distances, centre)
@@ -69,7 +71,7 @@ def expected_trials(points: Any) -> list[Work]:
     def is_tried(factor: float) -> bool:
         degree = mean_degree(distances, factor * centre)
         if factor < 1:
-            return degree >= LEAST and not is_idle(distances, factor * centre)
+            return degree >= LEAST and not (self_loops and is_idle(distances, factor * centre))
         return factor == 1 or degree <= DENSEST * n
 
     factors = [factor for factor in FACTORS if is_tried(factor)]
@@ -106,7 +108,8 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
         "memory_limit": args.memory_limit,
         "n_threads": threads,
     }
-    trials = expected_trials(points) if is_found else []
+    trials = expected_trials(points, args.self_loops) if is_found else []
+    is_found = bool(trials)
     guess = trials[-1].degree if is_found else min(ASSUMED, 0.06 * n)
     about = {"n": n, "dim": columns, "degree": guess if degree is None else degree}
     found = estimate_resources(n=n, degree=about["degree"], **asked)

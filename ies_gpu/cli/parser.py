@@ -34,6 +34,7 @@ DETAILS = (
     "diffusion_time", "disconnected", "tol", "random_state",
 )  # fmt: skip
 FLAGS = {name: about.flag or f"--{name.replace('_', '-')}" for name, about in TABLE.items()}
+FLAGS["select_each_part"] = "select_each_part in Python"  # which makes several files
 # by code, or by its last part, where a shell needs other advice than Python
 ADVICE = {
     "graph.left_out": "--coordinates writes a row for every point, empty for these",

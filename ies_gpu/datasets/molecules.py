@@ -17,7 +17,7 @@ from ..backend.array import Array
 from ..errors import brief, one_line
 from ..files.points import POSITIONS, XYZ, ContentError, check_readable, needs, read_numbers
 from ..files.writing import check_path
-from ..findings import refusal, tell, warning
+from ..findings import finding_of, refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
 READERS = {".npz": "NumPy", **dict.fromkeys(XYZ, "ase")}  # and with a topology MDAnalysis
@@ -92,7 +92,13 @@ def load_molecule(
         kind = "MDAnalysis" if topology is not None else READERS.get(path.suffix.lower(), "")
     else:
         path, kind = Path("source"), "ase"
-        source = check_members("source", source, "the path of a file or a list of ase.Atoms")
+        wanted = "the path of a file or a list of ase.Atoms"
+        source = [source] if hasattr(source, "get_positions") else check_members("source", source, wanted)
+        if not all(hasattr(frame, "get_positions") for frame in source):
+            advice = "positions in an array go to planar_angles and its kind as they are"
+            raise refusal("source.type", f"source must be {wanted}, got {brief(source)}", advice, TypeError)
+        if not source:
+            raise refusal("molecule.empty", "source has no frames")
     if not kind:
         text = f"molecules are read from {', '.join(READERS)} files, not from '{path.suffix}'"
         raise refusal("file.ending", f"{path}: {text}", "for a trajectory of another kind, give its topology too")
@@ -105,9 +111,9 @@ def load_molecule(
                 found = _read_npz(path) if kind == "NumPy" else _from_ase(path, source)
     except ImportError:
         raise needs(path, kind, "molecules") from None
-    except (MemoryError, ContentError):
-        raise
     except Exception as error:  # a library may raise what it likes
+        if isinstance(error, MemoryError) or finding_of(error) is not None:  # ours say what is wrong
+            raise
         raise refusal("file.unreadable", f"{path} cannot be read by {kind}: {one_line(error)}") from None
     if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape or found.z.shape != found.R.shape[1:2]:
         shapes = f"got {found.R.shape} and {found.z.shape}"

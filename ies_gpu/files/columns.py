@@ -66,7 +66,8 @@ class Table:
         if same:
             way = f"choose one by its number, {' or '.join(map(str, same))}"
             raise ContentError("column_repeated", f"{self.path} has {len(same)} columns called {name!r}", way)
-        known = "columns without names" if self.names is None else f"columns: {first_few(self.names, 9)}"
+        known = "column" + "s" * (self.width != 1)
+        known += " without names" if self.names is None else f": {first_few(self.names, 9)}"
         raise ContentError("no_column", f"{self.path} has no column {name!r}; it has {self.width} {known}")
 
     def points(self, choice: Choice) -> PointFile:
@@ -138,7 +139,8 @@ class TextTable(Table):
         if len(cells) == len(first) + 1 and (start[1].startswith('"') or "0" in asked or not is_number(cells[0])):
             first = ["", *first]  # R gives the column with the names of rows none
         if len(cells) != len(first):
-            text = f"{path}: the header has {len(first)} names ({first_few(first, 8)}), but the first line of data has"
+            names = f"{len(first)} name{'s' * (len(first) != 1)} ({first_few(first, 8)})"
+            text = f"{path}: the header has {names}, but the first line of data has"
             way = "if the first column names the rows, pass --index-col 0; otherwise separate cells with commas"
             raise ContentError("header", f"{text} {len(cells)} cells", f"{way}, and write decimal points")
         # a first column without a name holds the names of the rows: R and pandas write it so
@@ -241,7 +243,7 @@ class Parquet(Frame):
 
     def read(self, places: list[int]) -> Any:
         names = [self.schema.names[k] for k in places]
-        return self.file.read(columns=names).select(names).to_pandas(ignore_metadata=True)
+        return self.file.read(columns=names).select(names).to_pandas(ignore_metadata=True, integer_object_nulls=True)
 
     def numbers(self, places: list[int]) -> np.ndarray:
         for k in places:

@@ -374,8 +374,8 @@ def read_hdf5(path: Path, choice: Choice) -> PointFile:
 def read_cells(path: Path, choice: Choice) -> PointFile:
     """Read cells of an AnnData file: ``key`` is X or a name in obsm; X_pca if there is one, and X otherwise."""
     with open_hdf5(path) as file:
-        there = {"X": file["X"]} if "X" in file else {}
-        there |= dict(file["obsm"]) if "obsm" in file else {}
+        there = dict(file["obsm"]) if "obsm" in file else {}
+        there |= {"X": file["X"]} if "X" in file else {}
         key = choice.key or ("X_pca" if "X_pca" in there else "X")
         if key not in there:
             raise ContentError("no_array", f"{path} has no array {key!r}; it has {', '.join(there)}")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend.array import Array, column_units, sample_rows, spaced_rows
+from ..backend.steps import reporting
 from ..choice.lost import ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
@@ -211,4 +212,5 @@ def extended(X: Array, few: Trial) -> Array | None:
         sums = kernel_sums(X, own, values, rule._replace(self_loops=False))
         return sums[:, 1:] / sums[:, :1] if bool((sums[:, 0] > 0).all()) else None
 
-    return backend.retried("scan", means)
+    with reporting(lambda done, total: None):  # the scan counts bandwidths
+        return backend.retried("scan", means)

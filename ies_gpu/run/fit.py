@@ -189,5 +189,5 @@ def untangled(
     if not options.untangle or (X is None and laplacian is None):
         return None
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
-    tested_by = {"laplacian": laplacian} if X is None else {"X": X, "rows": rows}
+    tested_by = {"rows": rows} | ({"laplacian": laplacian} if X is None else {"X": X})
     return do(untangle, fit.embedding.vectors, values, *fit.tangents, found.subset, **tested_by, n_samples=n)

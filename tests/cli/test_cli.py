@@ -58,7 +58,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", "--radius", "2"], 2, "--radius 2 needs a number for --bandwidth too"),
         (["fit", "{points}", *FIT, "--bandwidth", "wide"], 2, "greater than 0, 'auto', 'fixed' or 'local', got 'wide'"),
         (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be an integer, at least 1, got 0"),
-        (["fit", "{points}", *FIT, "--memory-limit", "12"], 2, "on the command line also a size such as 4G or 500M"),
+        (["fit", "{points}", *FIT, "--memory-limit", "12"], 2, "(on the command line also 4G or 500M)"),
         (["fit", "{points}", *FIT, "--seed", "-1"], 2, "--seed"),
         (["fit", "{points}", "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "1"], 2, "or use --search greedy"),
         (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must name an .npz file"),

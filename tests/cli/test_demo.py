@@ -39,8 +39,8 @@ def test_files(story):
 def test_the_story_fits_the_run(story):
     folder, lines, selection = story
     told = "\n".join(lines)
-    assert f"Chosen are {', '.join(selection.names)}: the map loses" in told
-    lost = re.search(r"Of the usual two: the leading phi1, phi2 lose (\d+)% along their worst direction", told)
+    assert f"The search chooses {', '.join(selection.names)}: the map loses" in told
+    lost = re.search(r"The usual choice: the leading phi1, phi2 lose (\d+)% along their worst direction", told)
     assert int(lost[1]) > 90 and selection.judgement["rank"].level == "good"
     assert ("This sample gives another set" in told) == (selection.subset != (0, 6))
     assert lines[-1].split()[:2] == ["ies-gpu", "fit"]

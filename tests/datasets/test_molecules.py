@@ -260,8 +260,9 @@ def test_atoms_of_ase_and_nothing_else(frames):
     assert found.z.tolist() == Z and found.values["step"].tolist() == [0, 1, 2, 3, 4]
     with refused("file.atoms"):
         datasets.load_molecule([made[0], ase.Atoms(numbers=[8, 8, 1], positions=frames[0])])
-    with refused("source.type", TypeError):
-        datasets.load_molecule(3)
-    for odd in (["ethanol.xyz"], frames, []):
-        with refused("file.unreadable"):
+    assert datasets.load_molecule(made[0]).R.shape == (1, *frames[0].shape)
+    for odd in (3, ["ethanol.xyz"], frames):
+        with refused("source.type", TypeError):
             datasets.load_molecule(odd)
+    with refused("molecule.empty"):
+        datasets.load_molecule([])

@@ -131,8 +131,10 @@ def test_a_torus_whose_walls_nearly_touch_in_the_map_says_so_by_the_measure_of_a
     with warned("choice.nearly_touch"):
         found = select_coordinates(torus, keep_bases=True, untangle=False)
     seen, (reason,) = diagnose(found), found.findings
-    share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))  # the verdict looks at 1,500 points
-    assert float(reason.text.split("%")[0].removeprefix("at ")) == pytest.approx(100 * share, abs=0.5)
+    share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))
+    assert float(reason.text.split("%")[0].removeprefix("at ")) == pytest.approx(
+        100 * share, abs=1.5
+    )  # of 1,000 points
     assert seen.counts["overlap"] > 0 and found.verdict != "sure"
     assert diagnose(select_coordinates(torus, keep_bases=True)).clean
     assert select_coordinates(STRIP).diagnostics["warnings"] == ()
