@@ -279,9 +279,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             asked |= {"radius": self._radius(X)} if self.metric == PRECOMPUTED else {}
         for name, least, rest in (("n_components", 1, 2), ("n_neighbors", 2, 1)):
             if own[name] is not None and check_integer(name, own[name], low=least) > n - rest:
-                text = (
-                    f"{option(name, own[name])} needs {own[name] + rest} points or more; with {n}, {n - rest} is used"
-                )
+                text = f"{option(name, own[name])} needs at least {own[name] + rest} points; using "
+                text += f"{n - rest} for {n} points"
                 is_k = name == "n_neighbors"
                 tell(warning("points.fewer_neighbors", text) if is_k else warning("points.fewer_components", text))
                 asked[name] = n - rest
