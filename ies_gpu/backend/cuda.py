@@ -236,7 +236,7 @@ class CudaBackend(Backend):
         if folder.is_dir() and sum(1 for _ in folder.iterdir()) >= KEPT:
             return ""
         kept = f"{folder} (CUPY_CACHE_DIR names another folder, such as one that outlives a container)"
-        return f"CuPy compiles its kernels for this GPU, which may take 20 seconds, once; it keeps them in {kept}"
+        return f"CuPy compiles its kernels for this GPU, which may take a while, once; it keeps them in {kept}"
 
     def block_bytes(self) -> int:
         # larger than on the host: a launch must keep every multiprocessor busy

@@ -177,7 +177,8 @@ def lost_findings(share: float, limits: tuple[float, float], text: str) -> list[
 
 def missing_finding(m: int, d: int) -> Finding:
     """The warning that no set of the m coordinates can be a map of d dimensions."""
-    text = f"all of phi1..phi{m} together lose one of the {dimensions(d)}, so no set of them keeps it"
+    lost = "their only dimension" if d == 1 else f"one of the {d} dimensions"
+    text = f"all of phi1..phi{m} together lose {lost}, so no set of them keeps it"
     return warning("dimension.missing", text, f"raise {option('n_components')}, or lower {option('intrinsic_dim')}")
 
 

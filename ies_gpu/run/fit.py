@@ -186,7 +186,7 @@ def untangled(
 
     They are tested by the points or, without them, by the graph of the Laplacian. The fit has all n points, or some.
     """
-    if not options.untangle or (X is None and laplacian is None):
+    if not options.untangle:
         return None
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
     tested_by = {"rows": rows} | ({"laplacian": laplacian} if X is None else {"X": X})
