@@ -124,7 +124,10 @@ def molecular_features(case: RealCase, path: Path, n: int | None) -> Features:
     transform = datasets.planar_angles if case.features == "angles" else datasets.pairwise_distances
     angles = transform(R)
     found = PCA(min(50, *angles.shape), random_state=0).fit(angles)
-    colors = {name: datasets.torsion(R, atoms) for name, atoms in case.torsions.items()}
+    colors: dict[str, np.ndarray] = {}
+    for name, atoms in case.torsions.items():
+        cosine, sine = datasets.torsion_features(R, [atoms]).T
+        colors[name] = np.arctan2(sine, cosine)
     if "q" in loaded.values:
         colors["reaction coordinate"] = loaded.values["q"][rows].astype(float)
     mirror = None if case.swap is None else mirror_images(R, case.swap, transform, found)

@@ -56,5 +56,6 @@ print(selection)
 # We judge the map by something it has not seen: the two torsions.
 
 torsions = {"OH torsion": (8, 2, 0, 1), "methyl torsion": (5, 1, 0, 2)}  # as sGDML and MD17 number the atoms
-colors = {name: datasets.torsion(R, atoms)[selection.points] for name, atoms in torsions.items()}
+cosine, sine = np.split(datasets.torsion_features(R[selection.points], list(torsions.values())), 2, axis=1)
+colors = dict(zip(torsions, np.arctan2(sine, cosine).T, strict=True))
 plot.embedding(selection, colors=colors, cmap="twilight").savefig("ethanol.png")

@@ -55,13 +55,16 @@ class Trajectory:
 
 
 def load_molecule(
-    source: Any, *, topology: str | os.PathLike[str] | None = None, atoms: Sequence[int] | None = None
+    path: str | os.PathLike[str],
+    *,
+    topology: str | os.PathLike[str] | None = None,
+    atoms: Sequence[int] | None = None,
 ) -> Trajectory:
-    """Load the frames of a molecule from a file, or take them over from ASE.
+    """Load the frames of a molecule from a file.
 
     Parameters
     ----------
-    source : str, path-like or list of ase.Atoms
+    path : str or path-like
         An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and,
         if they are known, atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the
         extra ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis
@@ -69,12 +72,12 @@ def load_molecule(
     topology : str or path-like, optional
         The file with the atoms of such a trajectory, such as a ``.pdb``.
     atoms : sequence of int, optional
-        The atoms to keep, 0-based, such as those of a molecule without its solvent, in the order of the source.
+        The atoms to keep, 0-based, such as those of a molecule without its solvent, in the order of the file.
 
     Returns
     -------
     Trajectory
-        Positions, atomic numbers, and whatever else the source gives per frame.
+        Positions, atomic numbers, and whatever else the file gives per frame.
 
     Examples
     --------
@@ -85,21 +88,13 @@ def load_molecule(
     >>> datasets.load_molecule("water.npz")
     Trajectory(2 frames of 3 atoms)
     """
-    if isinstance(source, str | os.PathLike):
-        path = Path(check_path(source))
-        for file in [path] if topology is None else [path, Path(check_path(topology))]:
-            check_readable(file)
-        kind = "MDAnalysis" if topology is not None else READERS.get(path.suffix.lower(), "")
-    else:
-        path, kind = Path("source"), "ase"
-        wanted = "the path of a file or a list of ase.Atoms"
-        source = [source] if hasattr(source, "get_positions") else check_members("source", source, wanted)
-        if not all(hasattr(frame, "get_positions") for frame in source):
-            advice = "positions in an array go to planar_angles and its kind as they are"
-            raise refusal("source.type", f"source must be {wanted}, got {brief(source)}", advice, TypeError)
-        if not source:
-            raise refusal("molecule.empty", "source has no frames")
-    if not kind:
+    path = Path(check_path(path))
+    check_readable(path)
+    kind = READERS.get(path.suffix.lower())
+    if topology is not None:
+        check_readable(Path(check_path(topology)))
+        kind = "MDAnalysis"
+    if kind is None:
         text = f"molecules are read from {', '.join(READERS)} files, not from '{path.suffix}'"
         raise refusal("file.ending", f"{path}: {text}", "for a trajectory of another kind, give its topology too")
     try:
@@ -108,7 +103,7 @@ def load_molecule(
             if kind == "MDAnalysis":
                 found = _read_trajectory(path, topology, atoms)
             else:
-                found = _read_npz(path) if kind == "NumPy" else _from_ase(path, source)
+                found = _read_npz(path) if kind == "NumPy" else _read_xyz(path)
     except ImportError:
         raise needs(path, kind, "molecules") from None
     except Exception as error:  # a library may raise what it likes
@@ -116,14 +111,11 @@ def load_molecule(
             raise
         raise refusal("file.unreadable", f"{path} cannot be read by {kind}: {one_line(error)}") from None
     if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape or found.z.shape != found.R.shape[1:2]:
-        shapes = f"got {found.R.shape} and {found.z.shape}"
-        raise refusal(
-            "molecule.shape", f"{path}: positions must have shape (frames, atoms, 3), one number per atom, {shapes}"
-        )
+        text = f"{path}: positions must have shape (frames, atoms, 3), one number per atom"
+        raise refusal("molecule.shape", f"{text}, got {found.R.shape} and {found.z.shape}")
     if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
-        raise refusal(
-            "molecule.not_finite", f"{path}: positions contain NaN or infinity, first in frame {good.argmin()}"
-        )
+        text = f"{path}: positions contain NaN or infinity, first in frame {good.argmin()}"
+        raise refusal("molecule.not_finite", text)
     if atoms is None or topology is not None:
         return found
     kept = sorted(_checked_atoms(atoms, len(found.z)))
@@ -155,23 +147,20 @@ def _read_trajectory(path: Path, topology: Any, atoms: Sequence[int] | None) -> 
     return Trajectory(np.array(frames), np.array(z))
 
 
-def _from_ase(path: Path, source: Any) -> Trajectory:
-    """Return frames that ASE has read or is to read."""
-    frames = source
-    if not isinstance(source, list):
-        from ase.io import read
+def _read_xyz(path: Path) -> Trajectory:
+    from ase.io import read
 
-        frames = read(path, index=":", format="extxyz")  # of which plain XYZ is a part
-    z = [frame.get_atomic_numbers() for frame in frames]
+    frames = read(path, index=":", format="extxyz")  # of which plain XYZ is a part
+    z = [frame.numbers for frame in frames]
     if other := [k for k, numbers in enumerate(z) if not np.array_equal(numbers, z[0])]:
         text = f"{path}: frame {other[0]} has different atoms from frame 0"
         raise ContentError("atoms", text, "keep one molecule, atoms in one order")
     # energies, and what the comment lines give
-    known = [{**getattr(f, "info", {}), **getattr(getattr(f, "calc", None), "results", {})} for f in frames]
+    known = [{**frame.info, **getattr(frame.calc, "results", {})} for frame in frames]
     shared = [key for key in known[0] if all(np.isscalar(values.get(key)) for values in known)]
     columns = {str(key): np.array([values[key] for values in known]) for key in shared}
     values = {key: column for key, column in columns.items() if column.dtype.kind in "buif"}
-    return Trajectory(np.array([frame.get_positions() for frame in frames]), np.array(z[0]), values)
+    return Trajectory(np.array([frame.positions for frame in frames]), np.array(z[0]), values)
 
 
 @at_home
@@ -260,36 +249,6 @@ def planar_angles(R: Array) -> Array:
 
 
 @at_home
-def torsion(R: Array, atoms: Sequence[int]) -> Array:
-    """Compute the torsion (dihedral angle) of a chain of four atoms, in radians.
-
-    Parameters
-    ----------
-    R : ndarray of shape (n_frames, n_atoms, 3)
-        Positions.
-    atoms : sequence of 4 int
-        The chain a-b-c-d, 0-based.
-
-    Returns
-    -------
-    ndarray of shape (n_frames,)
-        In [-pi, pi]: 0 if a and d eclipse each other; positive if d is clockwise of a, looking from b to c. NaN if
-        three of the atoms are on one line.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ies_gpu import datasets
-    >>> chain = np.array([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]]])
-    >>> np.degrees(datasets.torsion(chain, (0, 1, 2, 3))).round(6)
-    array([90.])
-    """
-    R, backend = _positions(R, least=4)
-    cosine, sine = _twists(R, _checked_chains("atoms", [atoms], R.shape[1]), backend)[:, :, 0]
-    return backend.xp.arctan2(sine, cosine)
-
-
-@at_home
 def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     """Compute the cosines and sines of torsions; the sines tell a molecule from its mirror image.
 
@@ -298,7 +257,7 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     R : ndarray of shape (n_frames, n_atoms, 3)
         Positions.
     chains : sequence of (int, int, int, int), optional
-        Chains of four atoms, 0-based. By default all chains of bonded atoms that are not nearly straight; then
+        Chains a-b-c-d of atoms, 0-based. By default all chains of bonded atoms that are not nearly straight; then
         positions must be in Angstrom, and the extra ``molecules`` knows how long bonds are.
     z : ndarray of shape (n_atoms,), optional
         Atomic numbers, which tell the bonds; needed if no chains are given.
@@ -306,7 +265,8 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     Returns
     -------
     ndarray of shape (n_frames, 2 * n_chains)
-        The cosine of each chain's torsion, then the sine of each.
+        The cosine of each chain's torsion, then the sine of each; ``arctan2(sine, cosine)`` is the angle. It is 0 if
+        a and d eclipse each other, and positive if d is clockwise of a, looking from b to c.
 
     Examples
     --------
@@ -317,10 +277,12 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     array([[0., 1.]])
     """
     R, backend = _positions(R, least=4)
-    named = bonded_chains(R, z) if chains is None else _checked_chains("chains", chains, R.shape[1])
+    named = bonded_chains(R, z) if chains is None else _checked_chains(chains, R.shape[1])
 
     def features(backend: Backend, R: Array) -> list[Array]:
-        return [backend.xp.concatenate(list(_twists(R, named, backend)), axis=1)]
+        first, left, right, bend = _normals(R, backend.asarray(named), xp := backend.xp)
+        size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
+        return [xp.concatenate([(side * right).sum(axis=2) / size for side in (left, first)], axis=1)]
 
     found = _swept(backend, features, R, 800.0 * len(named))
     frames, columns = np.nonzero(to_host(found != found))
@@ -328,14 +290,6 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
         text = f"three atoms of the chain {tuple(named[columns[0] % len(named)].tolist())} are on one line in frame"
         raise refusal("R.straight", f"R: {text} {frames[0]}, so it has no torsion", "leave the chain out")
     return found
-
-
-def _twists(R: Array, chains: np.ndarray, backend: Backend) -> Array:
-    """Return cosine and sine (2, n, chains) of the torsions, NaN where three atoms are on one line."""
-    xp = backend.xp
-    first, left, right, bend = _normals(R, backend.asarray(chains), xp)
-    size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
-    return xp.stack([(left * right).sum(axis=2), (first * right).sum(axis=2)]) / size
 
 
 def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]]:
@@ -404,15 +358,14 @@ def _positions(R: Array, least: int) -> tuple[Any, Backend]:
     return R, backend_of(R)
 
 
-def _checked_chains(name: str, chains: Any, atoms: int) -> np.ndarray:
-    found = [_checked_atoms(chain, atoms, name) for chain in check_members(name, chains, "chains of four atoms")]
+def _checked_chains(chains: Any, atoms: int) -> np.ndarray:
+    found = [_checked_atoms(chain, atoms, "chains") for chain in check_members("chains", chains, "chains of atoms")]
     if not found or {len(chain) for chain in found} != {4}:
-        raise refusal(f"{name}.range", f"{name} must name chains of four atoms, got {brief(chains)}")
+        raise refusal("chains.range", f"chains must name chains of four atoms, got {brief(chains)}")
     return np.array(found)
 
 
 def _checked_atoms(members: Any, atoms: int, name: str = "atoms") -> list[int]:
-    """Return different numbers of atoms, or raise."""
     found = [check_integer(name, k, low=0) for k in check_members(name, members, "numbers such as range(22)")]
     if not found or len({*found}) < len(found) or max(found) >= atoms:
         text = f"{name} must be different numbers between 0 and {atoms - 1}, got {brief(members)}"

@@ -83,7 +83,6 @@ ON_DEVICE = {
     "anndata.transform": lambda at: ies_gpu.anndata.transform(mapped(at, "X_pca"), cells(at), isolated="nearest"),
     "datasets.pairwise_distances": lambda at: datasets.pairwise_distances(at.R),
     "datasets.planar_angles": lambda at: datasets.planar_angles(at.R),
-    "datasets.torsion": lambda at: datasets.torsion(at.R, (0, 1, 2, 3)),
     "datasets.torsion_features": lambda at: datasets.torsion_features(at.R, [(0, 1, 2, 3)]),
 }
 ON_HOST = {

@@ -45,7 +45,7 @@ CHECKS |= INTERNAL | {
     "datasets.load": data.load_data, "datasets.names": data.load_data,
     "datasets.load_molecule": data.molecules,
     "datasets.pairwise_distances": data.pairwise_distances, "datasets.planar_angles": data.planar_angles,
-    "datasets.torsion": data.torsion, "datasets.torsion_features": data.torsion_features,
+    "datasets.torsion_features": data.torsion_features,
     "plot.embedding": data.pictures, "plot.path": data.pictures, "plot.points": data.pictures,
     "plot.set_label": data.pictures, "plot.volumes": data.pictures, "plot.diagnosis": data.pictures,
     "plot.stability": data.pictures,
