@@ -519,7 +519,7 @@ function start() {
   const content = JSON.parse(document.getElementById("content").textContent), runs = [];
   themes(runs); // before anything is drawn
   document.getElementById("title").textContent = content.title;
-  document.getElementById("made").textContent = `Made by ies-gpu ${content.version}. Everything is in this file; it loads nothing from the network. Points are drawn by three.js (MIT licence).`;
+  document.getElementById("made").textContent = `Made by ies-gpu ${content.version}. Everything is in this file; it loads nothing from the network.`;
   const holder = document.getElementById("runs"), several = content.runs.length > 1;
   holder.classList.toggle("two", several);
   differences(content);

@@ -31,7 +31,7 @@ from ..validation import check_real_array
 from .content import CLASSES, COLUMNS, LEVEL_OF, content_of, shown_rows
 
 DIAGNOSED = 30_000  # points at most that are diagnosed to mark what the run found
-SCRIPTS = ("three.min.js", "scatter.js", "charts.js", "page.js")
+SCRIPTS = ("scatter.js", "charts.js", "page.js")
 DRAWN = 4_000  # points in the picture
 BOX = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em .9em;max-width:52em;line-height:1.45"
 REMARK = "border-left:3px solid #d55e00;padding-left:.6em"

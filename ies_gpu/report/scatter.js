@@ -1,74 +1,38 @@
 "use strict";
-// A cloud of points, in 2-D or 3-D, drawn by three.js: turned, zoomed, and marked with a box or a lasso.
+// A cloud of points, in 2-D or 3-D, drawn on a canvas: turned, moved, zoomed, and marked with a box or a lasso.
 
-const VERTEX = `
-attribute vec3 colour; attribute float shape; uniform float size; uniform float depth; varying vec4 tint; varying float kind;
-void main() {
-  gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0);
-  gl_PointSize = size;
-  tint = vec4(colour, depth * clamp(0.5 + 0.5 * gl_Position.z, 0.0, 1.0));
-  kind = shape;
-}`;
-const FRAGMENT = `
-uniform vec3 back; varying vec4 tint; varying float kind;
-void main() {
-  vec2 q = 2.0 * gl_PointCoord - 1.0;
-  if (kind < 0.5 && dot(q, q) > 1.0) discard;              // a disc
-  if (kind > 0.5 && kind < 1.5 && abs(q.x) > 0.5 * (q.y + 1.0)) discard;  // a triangle
-  if (kind > 1.5 && max(abs(q.x), abs(q.y)) > 0.8) discard;  // a square
-  gl_FragColor = vec4(mix(tint.rgb, back, tint.a), 1.0);   // what lies behind is paler
-}`;
 const MARGIN = { left: 54, right: 10, top: 8, bottom: 38 };
-const EDGES = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7];
+const CORNERS = Array.from({ length: 8 }, (_, k) => [k & 1 ? 1 : -1, k & 2 ? 1 : -1, k & 4 ? 1 : -1]);
+const EDGES = CORNERS.flatMap((_, i) => [1, 2, 4].filter((bit) => !(i & bit)).map((bit) => [i, i | bit]));
+const DEPTHS = 4096; // steps by which points are sorted from back to front
+const FADE = 0.5; // how much paler the farthest points are
+const HOME = { flat: { x: 0, y: 0, zoom: 1, round: 0, over: 0 }, space: { x: 0, y: 0, zoom: 1, round: -1.004, over: 0.474 } };
+// whether a place in the square from -1 to 1 belongs to a mark: a disc, a triangle, a square
+const INSIDE = [(x, y) => x * x + y * y <= 1, (x, y) => Math.abs(x) <= 0.5 * (y + 1), (x, y) => Math.max(Math.abs(x), Math.abs(y)) <= 0.8];
 
 class Scatter {
   // actions: marked(indices, add), words(index) for the tip
   constructor(holder, actions) {
-    this.holder = holder;
-    this.actions = actions;
-    this.tool = "move";
-    this.n = 0;
-    this.space = null;
+    Object.assign(this, { holder, actions, tool: "move", n: 0, space: null, marked: [], fingers: new Map() });
     this.overlay = svgElement("svg", { role: "presentation" });
     this.tip = element("div", { class: "tip" });
     this.tip.hidden = true;
-    try {
-      // a buffer that is kept can be printed
-      this.renderer = new THREE.WebGLRenderer({ antialias: false, preserveDrawingBuffer: true });
-    } catch {
-      holder.append(element("p", { class: "no-gl quiet" }, "This browser offers no WebGL, so points are not drawn. The numbers are below."));
-      return;
-    }
-    this.canvas = this.renderer.domElement;
-    this.canvas.tabIndex = 0;
+    this.canvas = element("canvas", { tabindex: 0 });
+    this.context = this.canvas.getContext("2d", { willReadFrequently: true });
     holder.append(this.canvas, this.overlay, this.tip);
-    this.scene = new THREE.Scene();
-    this.camera = new THREE.OrthographicCamera(-1, 1, 1, -1, 0.01, 40);
-    this.cloud = this.points(1);
-    this.marks = this.points(0);
-    this.marks.material.depthTest = false;
-    this.marks.renderOrder = 1;
-    this.box = new THREE.LineSegments(new THREE.BufferGeometry(), new THREE.LineBasicMaterial());
-    const corners = Array.from({ length: 8 }, (_, k) => [k & 1 ? 1 : -1, k & 2 ? 1 : -1, k & 4 ? 1 : -1]);
-    this.box.geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(EDGES.flatMap((k) => corners[k])), 3));
-    this.scene.add(this.cloud, this.marks, this.box);
     new ResizeObserver(() => this.resize()).observe(holder);
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
+    this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.canvas.addEventListener("contextmenu", (event) => event.preventDefault());
+    this.canvas.addEventListener("pointerdown", (event) => this.grab(event));
+    this.canvas.addEventListener("pointermove", (event) => (this.fingers.size ? this.drag(event) : this.hover(event)));
+    for (const end of ["pointerup", "pointercancel"]) this.canvas.addEventListener(end, (event) => this.fingers.delete(event.pointerId));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     this.overlay.addEventListener("pointerdown", (event) => this.brush(event));
   }
 
-  points(depth) {
-    const uniforms = { size: { value: 4 }, depth: { value: depth }, back: { value: new THREE.Vector3(1, 1, 1) } };
-    const made = new THREE.Points(new THREE.BufferGeometry(), new THREE.ShaderMaterial({ uniforms, vertexShader: VERTEX, fragmentShader: FRAGMENT }));
-    made.frustumCulled = false;
-    return made;
-  }
-
   // axes: two or three of {name, low, high, values (steps from 0 to 65534)}; toScale: two axes have one unit of length
   show(axes, toScale = false) {
-    if (!this.renderer) return;
     const space = axes.length === 3;
     this.toScale = toScale && !space;
     this.axes = axes;
@@ -77,8 +41,6 @@ class Scatter {
     axes.forEach((axis, k) => {
       for (let i = 0; i < this.n; i++) this.position[3 * i + k] = (2 * axis.values[i]) / STEPS - 1;
     });
-    this.cloud.geometry.setAttribute("position", new THREE.BufferAttribute(this.position, 3));
-    this.box.visible = space;
     this.holder.dataset.axes = axes.map((axis) => axis.name).join(" ");
     this.canvas.setAttribute("aria-label", `Points by ${axes.map((axis) => axis.name).join(", ")}; arrow keys ${space ? "turn" : "move"}, plus and minus zoom`);
     if (space !== this.space) {
@@ -90,79 +52,71 @@ class Scatter {
 
   // colours: three bytes per point; shapes: 0, 1 or 2 per point
   paint(colours, shapes) {
-    if (!this.renderer) return;
-    this.colours = colours;
-    this.shapes = shapes;
-    const geometry = this.cloud.geometry;
-    geometry.setAttribute("colour", new THREE.BufferAttribute(colours, 3, true));
-    geometry.setAttribute("shape", new THREE.BufferAttribute(shapes, 1));
+    Object.assign(this, { colours, shapes });
     this.draw();
   }
 
   mark(indices) {
-    if (!this.renderer) return;
     this.marked = indices;
-    const position = new Float32Array(3 * indices.length), tint = hexBytes(theme("--mark"));
-    const colour = new Uint8Array(3 * indices.length);
-    indices.forEach((i, k) => {
-      position.set(this.position.subarray(3 * i, 3 * i + 3), 3 * k);
-      colour.set(tint, 3 * k);
-    });
-    const geometry = this.marks.geometry;
-    geometry.setAttribute("position", new THREE.BufferAttribute(position, 3));
-    geometry.setAttribute("colour", new THREE.BufferAttribute(colour, 3, true));
-    geometry.setAttribute("shape", new THREE.BufferAttribute(new Float32Array(indices.length), 1));
-    this.marks.visible = indices.length > 0;
     this.holder.dataset.marked = indices.length;
     this.draw();
   }
 
   home() {
-    if (!this.renderer) return;
-    this.controls?.dispose();
-    this.camera.up.set(0, this.space ? 0 : 1, this.space ? 1 : 0);
-    this.camera.position.set(...(this.space ? [4.2, -6.6, 4] : [0, 0, 8]));
-    this.camera.zoom = 1;
-    this.camera.lookAt(0, 0, 0);
-    this.controls = new THREE.OrbitControls(this.camera, this.canvas);
-    this.controls.enableRotate = this.space;
-    this.controls.zoomToCursor = true;
-    this.controls.zoomSpeed = 1.5;
-    this.controls.mouseButtons.LEFT = this.space ? THREE.MOUSE.ROTATE : THREE.MOUSE.PAN;
-    this.controls.touches.ONE = this.space ? THREE.TOUCH.ROTATE : THREE.TOUCH.PAN;
-    this.controls.addEventListener("change", () => this.draw());
-    this.resize();
+    this.view = { ...HOME[this.space ? "space" : "flat"] };
+    this.draw();
   }
 
   resize() {
-    if (!this.renderer || !this.axes || !this.holder.clientWidth) return;
+    if (!this.axes || !this.holder.clientWidth) return;
     const m = this.space ? { left: 0, right: 0, top: 0, bottom: 0 } : MARGIN;
     const width = Math.max(50, this.holder.clientWidth - m.left - m.right);
     const height = Math.max(50, this.holder.clientHeight - m.top - m.bottom);
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     if (this.width !== width || this.height !== height || this.ratio !== ratio) {
       Object.assign(this, { width, height, ratio });
-      this.renderer.setPixelRatio(ratio);
-      this.renderer.setSize(width, height, false);
+      Object.assign(this.canvas, { width: Math.round(ratio * width), height: Math.round(ratio * height) });
     }
     // in shares of the frame, so that paper of another width scales points and labels alike
     const frame = [width + m.left + m.right, height + m.top + m.bottom], share = (part, whole) => `${(100 * part) / whole}%`;
     Object.assign(this.canvas.style, { left: share(m.left, frame[0]), top: share(m.top, frame[1]), width: share(width, frame[0]), height: share(height, frame[1]) });
     this.overlay.setAttribute("viewBox", `0 0 ${frame.join(" ")}`);
-    let reach = this.space ? 1.72 / Math.min(1, width / height / 1.05) : 1.04;
-    let wide = this.space ? (reach * width) / height : reach;
+    this.corner = [m.left, m.top];
+    // half of the width and of the height that are seen at zoom 1
+    const tall = this.space ? 1.72 / Math.min(1, width / height / 1.05) : 1.04;
+    this.reach = [this.space ? (tall * width) / height : tall, tall];
     if (this.toScale) {
       const [x, y] = this.axes.map((axis) => axis.high - axis.low || 1);
-      const pixel = Math.max((reach * x) / width, (reach * y) / height);
-      [wide, reach] = [(pixel * width) / x, (pixel * height) / y];
+      const pixel = Math.max((tall * x) / width, (tall * y) / height);
+      this.reach = [(pixel * width) / x, (pixel * height) / y];
     }
-    Object.assign(this.camera, { left: -wide, right: wide, top: reach, bottom: -reach });
-    this.camera.updateProjectionMatrix();
     this.draw();
   }
 
+  // the directions that point right, up and to the reader
+  frame() {
+    if (!this.space) return [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+    const [c, s] = [Math.cos(this.view.round), Math.sin(this.view.round)], [a, b] = [Math.cos(this.view.over), Math.sin(this.view.over)];
+    return [[-s, c, 0], [-b * c, -b * s, a], [a * c, a * s, b]];
+  }
+
+  // where places (three numbers each) are in pixels of the holder, and how near to the reader
+  projected(places = this.position) {
+    const [right, up, near] = this.frame(), { x, y, zoom } = this.view, n = places.length / 3;
+    const across = (zoom * this.width) / 2 / this.reach[0], along = (zoom * this.height) / 2 / this.reach[1];
+    const left = this.corner[0] + this.width / 2, top = this.corner[1] + this.height / 2;
+    const at = new Float32Array(2 * n), depth = new Float32Array(n);
+    for (let i = 0; i < n; i++) {
+      const p = places[3 * i], q = places[3 * i + 1], r = places[3 * i + 2];
+      at[2 * i] = left + (right[0] * p + right[1] * q + right[2] * r - x) * across;
+      at[2 * i + 1] = top - (up[0] * p + up[1] * q + up[2] * r - y) * along;
+      depth[i] = near[0] * p + near[1] * q + near[2] * r;
+    }
+    return [at, depth];
+  }
+
   draw() {
-    if (!this.renderer || this.waiting) return;
+    if (this.waiting) return;
     this.waiting = true;
     requestAnimationFrame(() => {
       this.waiting = false;
@@ -171,17 +125,36 @@ class Scatter {
   }
 
   render() {
-    if (!this.axes || !this.colours || !this.width) return;
-    const back = theme("--panel"), size = this.ratio * clamp(260 / Math.sqrt(this.n), 2.2, 6);
-    this.renderer.setClearColor(back);
-    this.box.material.color.set(theme("--line"));
-    for (const [cloud, scale] of [[this.cloud, this.marked?.length ? 0.75 : 1], [this.marks, 1.35]]) {
-      cloud.material.uniforms.size.value = size * scale;
-      cloud.material.uniforms.depth.value = this.space ? (cloud === this.cloud ? 0.6 : 0.2) : 0;
-      cloud.material.uniforms.back.value.set(...hexBytes(back).map((byte) => byte / 255));
+    if (!this.axes || !this.colours || !this.width || !this.n) return;
+    const { context, canvas, ratio } = this, back = theme("--panel"), size = ratio * clamp(260 / Math.sqrt(this.n), 2.2, 6);
+    const [at, depth] = this.projected(), pixel = (k, axis) => ratio * (at[2 * k + axis] - this.corner[axis]);
+    context.fillStyle = back;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    if (this.space) this.drawBox();
+    const image = context.getImageData(0, 0, canvas.width, canvas.height), paper = hexBytes(back);
+    const stamps = INSIDE.map((inside) => stampOf(inside, this.marked.length ? 0.75 * size : size));
+    const tint = [0, 0, 0];
+    for (const i of this.space ? fromBackToFront(depth) : depth.keys()) {
+      const pale = this.space ? (FADE * (1.74 - depth[i])) / 3.48 : 0;
+      for (let c = 0; c < 3; c++) tint[c] = this.colours[3 * i + c] * (1 - pale) + paper[c] * pale;
+      press(image, pixel(i, 0), pixel(i, 1), tint, stamps[this.shapes[i]]);
     }
-    this.renderer.render(this.scene, this.camera);
+    const [mark, disc] = [hexBytes(theme("--mark")), stampOf(INSIDE[0], 1.35 * size)];
+    for (const i of this.marked) press(image, pixel(i, 0), pixel(i, 1), mark, disc);
+    context.putImageData(image, 0, 0);
     this.label();
+  }
+
+  drawBox() {
+    const [at] = this.projected(CORNERS.flat()), { context, ratio } = this;
+    context.strokeStyle = theme("--line");
+    context.lineWidth = ratio;
+    context.beginPath();
+    for (const [from, to] of EDGES) {
+      context.moveTo(ratio * at[2 * from], ratio * at[2 * from + 1]);
+      context.lineTo(ratio * at[2 * to], ratio * at[2 * to + 1]);
+    }
+    context.stroke();
   }
 
   label() {
@@ -190,52 +163,32 @@ class Scatter {
     if (this.space) return this.labelSpace(svg);
     const { left, top } = MARGIN, bottom = top + this.height, right = left + this.width;
     svg.append(svgElement("path", { class: "axis", d: `M${left} ${top}V${bottom}H${right}` }));
-    const at = this.camera.position, zoom = this.camera.zoom;
-    const ranges = [[at.x + this.camera.left / zoom, at.x + this.camera.right / zoom], [at.y + this.camera.bottom / zoom, at.y + this.camera.top / zoom]];
     this.axes.forEach((axis, k) => {
-      const value = (w) => axis.low + ((w + 1) / 2) * (axis.high - axis.low);
-      const [low, high] = ranges[k].map(value);
+      const middle = k ? this.view.y : this.view.x, half = this.reach[k] / this.view.zoom;
+      const [low, high] = [middle - half, middle + half].map((w) => axis.low + ((w + 1) / 2) * (axis.high - axis.low));
       for (const tick of ticks(low, high, k ? Math.max(3, this.height / 70) : Math.max(2, this.width / 80))) {
         const share = (tick - low) / (high - low || 1);
-        const text = k
-          ? svgElement("text", { x: left - 6, y: bottom - share * this.height + 4, "text-anchor": "end" })
-          : svgElement("text", { x: left + share * this.width, y: bottom + 15, "text-anchor": "middle" });
-        text.textContent = shortNumber(tick);
-        svg.append(text);
+        const place = k ? { x: left - 6, y: bottom - share * this.height + 4, "text-anchor": "end" } : { x: left + share * this.width, y: bottom + 15, "text-anchor": "middle" };
+        svg.append(svgElement("text", place, shortNumber(tick)));
       }
-      const name = svgElement("text", { class: "strong", x: k ? 12 : (left + right) / 2, y: k ? top + this.height / 2 : bottom + 32, "text-anchor": "middle" });
+      const name = svgElement("text", { class: "strong", x: k ? 12 : (left + right) / 2, y: k ? top + this.height / 2 : bottom + 32, "text-anchor": "middle" }, axis.name);
       if (k) name.setAttribute("transform", `rotate(-90 12 ${top + this.height / 2})`);
-      name.textContent = axis.name;
       svg.append(name);
     });
   }
 
   labelSpace(svg) {
     // each name stands at the edge of the box that is lowest on the screen; the third one at the leftmost
-    const edge = (k, side, other) => [0, 1, 2].map((axis) => axis === k ? 0 : axis === (k + 1) % 3 ? side : other);
     this.axes.forEach((axis, k) => {
-      const places = [-1, 1].flatMap((side) => [-1, 1].map((other) => new THREE.Vector3(...edge(k, side, other)).multiplyScalar(1.14).project(this.camera)));
-      const p = places.reduce((best, place) => (k < 2 ? place.y < best.y : place.x < best.x) ? place : best);
+      const middles = [-1, 1].flatMap((side) => [-1, 1].map((other) => [0, 1, 2].map((a) => 1.14 * (a === k ? 0 : a === (k + 1) % 3 ? side : other))));
+      const [at] = this.projected(middles.flat()), places = [0, 1, 2, 3].map((e) => [at[2 * e], at[2 * e + 1]]);
+      const [x, y] = places.reduce((best, place) => (k < 2 ? place[1] > best[1] : place[0] < best[0]) ? place : best);
       const half = 3.6 * axis.name.length + 2;
-      const text = svgElement("text", { class: "strong", x: clamp(((p.x + 1) / 2) * this.width, half, this.width - half), y: clamp(((1 - p.y) / 2) * this.height + 4, 14, this.height - 6), "text-anchor": "middle" });
-      text.textContent = axis.name;
-      svg.append(text);
+      svg.append(svgElement("text", { class: "strong", x: clamp(x, half, this.width - half), y: clamp(y + 4, 14, this.height - 6), "text-anchor": "middle" }, axis.name));
     });
   }
 
-  // where the points are on the screen, in pixels of the holder
-  projected() {
-    this.camera.updateMatrixWorld();
-    const e = this.camera.projectionMatrix.clone().multiply(this.camera.matrixWorldInverse).elements;
-    const left = this.space ? 0 : MARGIN.left, top = this.space ? 0 : MARGIN.top;
-    const found = new Float32Array(2 * this.n), p = this.position;
-    for (let i = 0; i < this.n; i++) {
-      const x = p[3 * i], y = p[3 * i + 1], z = p[3 * i + 2];
-      found[2 * i] = left + ((e[0] * x + e[4] * y + e[8] * z + e[12] + 1) / 2) * this.width;
-      found[2 * i + 1] = top + ((1 - (e[1] * x + e[5] * y + e[9] * z + e[13])) / 2) * this.height;
-    }
-    return found;
-  }
+  // --- mouse, fingers and keys
 
   place(event) {
     const frame = this.holder.getBoundingClientRect();
@@ -243,11 +196,11 @@ class Scatter {
   }
 
   hover(event) {
-    if (event.buttons || !this.n) { this.tip.hidden = true; return; }
-    const [x, y] = this.place(event), where = this.projected();
+    if (!this.n || !this.width) return;
+    const [x, y] = this.place(event), [at] = this.projected();
     let best = -1, least = 100;
     for (let i = 0; i < this.n; i++) {
-      const d = (where[2 * i] - x) ** 2 + (where[2 * i + 1] - y) ** 2;
+      const d = (at[2 * i] - x) ** 2 + (at[2 * i + 1] - y) ** 2;
       if (d < least) { least = d; best = i; }
     }
     this.tip.hidden = best < 0;
@@ -255,6 +208,62 @@ class Scatter {
     this.tip.textContent = this.actions.words(best);
     this.tip.style.left = `${Math.min(x + 12, this.holder.clientWidth - this.tip.offsetWidth - 4)}px`;
     this.tip.style.top = `${Math.max(2, y - this.tip.offsetHeight - 8)}px`;
+  }
+
+  grab(event) {
+    this.tip.hidden = true;
+    this.canvas.setPointerCapture(event.pointerId);
+    this.fingers.set(event.pointerId, this.place(event));
+  }
+
+  // one finger turns in space and moves on a plane; the right button moves; two fingers move and zoom
+  drag(event) {
+    const before = this.fingers.get(event.pointerId), now = this.place(event);
+    if (!before) return;
+    const [dx, dy] = [now[0] - before[0], now[1] - before[1]], several = this.fingers.size > 1;
+    if (several) {
+      const other = [...this.fingers].find(([id]) => id !== event.pointerId)[1], apart = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]) || 1;
+      this.zoom(apart(now) / apart(before), [(now[0] + other[0]) / 2, (now[1] + other[1]) / 2]);
+      this.move(dx / 2, dy / 2);
+    } else if (this.space && event.buttons === 1 && !event.shiftKey) this.turn((-6 * dx) / this.width, (6 * dy) / this.height);
+    else this.move(dx, dy);
+    this.fingers.set(event.pointerId, now);
+  }
+
+  wheel(event) {
+    event.preventDefault();
+    this.zoom(Math.exp(-0.0015 * clamp(event.deltaY * (event.deltaMode ? 30 : 1), -300, 300)), this.place(event));
+  }
+
+  move(dx, dy) {
+    this.view.x -= ((2 * dx) / this.width) * (this.reach[0] / this.view.zoom);
+    this.view.y += ((2 * dy) / this.height) * (this.reach[1] / this.view.zoom);
+    this.draw();
+  }
+
+  turn(round, over) {
+    this.view.round += round;
+    this.view.over = clamp(this.view.over + over, -1.5, 1.5);
+    this.draw();
+  }
+
+  // what is at a place, in pixels of the holder, stays there
+  zoom(factor, [x, y] = [this.corner[0] + this.width / 2, this.corner[1] + this.height / 2]) {
+    const before = this.view.zoom, after = clamp(before * factor, 0.2, 500), gained = 1 / before - 1 / after;
+    this.view.x += ((2 * (x - this.corner[0])) / this.width - 1) * this.reach[0] * gained;
+    this.view.y += (1 - (2 * (y - this.corner[1])) / this.height) * this.reach[1] * gained;
+    this.view.zoom = after;
+    this.draw();
+  }
+
+  key(event) {
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    if (step && this.space) this.turn(0.12 * step[0], 0.12 * step[1]);
+    else if (step) this.move(-0.05 * step[0] * this.width, 0.05 * step[1] * this.height);
+    else if (event.key === "+" || event.key === "=") this.zoom(1.2);
+    else if (event.key === "-") this.zoom(1 / 1.2);
+    else return;
+    event.preventDefault();
   }
 
   use(tool) {
@@ -279,38 +288,48 @@ class Scatter {
     const end = () => {
       this.overlay.removeEventListener("pointermove", move);
       shape.remove();
-      const where = this.projected(), inside = [];
-      for (let i = 0; i < this.n; i++) if (isInside(polygon, where[2 * i], where[2 * i + 1])) inside.push(i);
+      const [at] = this.projected(), inside = [];
+      for (let i = 0; i < this.n; i++) if (isInside(polygon, at[2 * i], at[2 * i + 1])) inside.push(i);
       this.actions.marked(inside, event.shiftKey);
     };
     this.overlay.addEventListener("pointermove", move);
     this.overlay.addEventListener("pointerup", end, { once: true });
   }
+}
 
-  key(event) {
-    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-    if (step && this.space) this.turn(0.12 * step[0], 0.12 * step[1]);
-    else if (step) {
-      const pace = 0.1 / this.camera.zoom;
-      for (const point of [this.camera.position, this.controls.target]) { point.x += step[0] * pace; point.y += step[1] * pace; }
-    } else if (event.key === "+" || event.key === "=") this.camera.zoom *= 1.2;
-    else if (event.key === "-") this.camera.zoom /= 1.2;
-    else return;
-    event.preventDefault();
-    this.camera.updateProjectionMatrix();
-    this.controls.update();
-    this.draw();
+// The pixels around a point that its mark covers, [dx, dy, share of the pixel] each.
+function stampOf(inside, size) {
+  const half = Math.ceil(size / 2), found = [], quarters = [-0.375, -0.125, 0.125, 0.375];
+  for (let y = -half; y <= half; y++) {
+    for (let x = -half; x <= half; x++) {
+      let covered = 0;
+      for (const dy of quarters) for (const dx of quarters) {
+        const [u, v] = [(2 * (x + dx)) / size, (2 * (y + dy)) / size];
+        if (Math.max(Math.abs(u), Math.abs(v)) <= 1 && inside(u, v)) covered++;
+      }
+      if (covered) found.push([x, y, covered / 16]);
+    }
   }
+  return found;
+}
 
-  turn(round, over) {
-    const away = this.camera.position.clone().sub(this.controls.target);
-    away.applyAxisAngle(this.camera.up, round);
-    const side = away.clone().cross(this.camera.up).normalize();
-    const tilted = away.clone().applyAxisAngle(side, over);
-    if (Math.abs(tilted.z) < 0.995 * tilted.length()) away.copy(tilted);
-    this.camera.position.copy(this.controls.target).add(away);
-    this.camera.lookAt(this.controls.target);
+function press({ data, width, height }, x, y, tint, stamp) {
+  const column = Math.floor(x), row = Math.floor(y);
+  for (const mark of stamp) {
+    const p = column + mark[0], q = row + mark[1], k = 4 * (q * width + p);
+    if (p < 0 || q < 0 || p >= width || q >= height) continue;
+    for (let c = 0; c < 3; c++) data[k + c] += mark[2] * (tint[c] - data[k + c]);
   }
+}
+
+// Points by growing depth, sorted by counting.
+function fromBackToFront(depth) {
+  const step = depth.map((d) => clamp(Math.floor(((d + 1.74) / 3.48) * DEPTHS), 0, DEPTHS - 1)), next = new Uint32Array(DEPTHS + 1);
+  for (const s of step) next[s + 1]++;
+  for (let s = 0; s < DEPTHS; s++) next[s + 1] += next[s];
+  const order = new Uint32Array(depth.length);
+  step.forEach((s, i) => { order[next[s]++] = i; });
+  return order;
 }
 
 function isInside(polygon, x, y) {
