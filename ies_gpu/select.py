@@ -10,14 +10,13 @@ import numpy as np
 
 from .backend import backend_of
 from .backend.array import Array
-from .embedding.given import given_map
 from .errors import DisconnectedGraphError, first_few
 from .findings import Finding, listen, option, refusal, tell, warning
 from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
-from .run.fit import Inputs, fit, laplacian_of, searched, untangled
+from .run.fit import Fit, Inputs, fitted, searched, untangled
 from .run.log import Progress
 from .run.run import Run
 from .validation import check_array, check_integer, check_points
@@ -171,36 +170,32 @@ def select_coordinates(
     return with_index(selection, index_of(X))
 
 
-def computed(run: Run, given: Inputs, options: Options) -> Selection:
+def computed(run: Run, given: Inputs, asked: Options) -> Selection:
     """Run the steps of the pipeline, after the search for what is "auto"."""
-    fitted: Any = None
+    options, report, graph = asked, None, None
+    fit: Any = None
     found: Any = None
-    automatic = embedding = laplacian = None
-    if options.automatic:
+    if asked.automatic:
         from .parameters.automatic import find_parameters
 
-        options, automatic, fitted, found = run(find_parameters, given, options)
+        options, report, fit, found = run(find_parameters, given, asked)
         run.options = options
-    if fitted is None or run.checkpoint is not None:  # which saves the steps one by one
-        if options.entry == "laplacian":
-            laplacian, embedding = run(given_map, **given.values, bandwidth=options.bandwidth, backend=run.backend)
-        else:
-            laplacian = run(laplacian_of, given, options)
-        fitted = fit(laplacian, options, run, embedding)
-        if options.entry == "X":
-            laplacian = None  # its matrix has done its work
-        found = searched(fitted.tangents, fitted.embedding, options, run)
-    is_given = automatic is None or "intrinsic_dim" not in automatic["chosen"]
-    rows, n = fitted.laplacian.rows, len(fitted.embedding.vectors)
-    if rows is None:  # those of a cluster stay there, and some of them come here
-        looked_at, X = fitted.laplacian.some_rows(fitted)
-    else:
-        looked_at, X = fitted, points_of(given, rows.used)
-    weights = untangled(X, laplacian, options, looked_at, found, run, n)
-    turn = {} if weights is None else {"weights": weights}
-    judgement = run(judge, looked_at, found, X, laplacian, n, has_given_dimension=is_given, **turn)
-    del laplacian
-    return conclude(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
+    if fit is None or run.checkpoint is not None:  # which saves the steps one by one
+        fit, graph = fitted(given, options, run)
+        found = searched(fit.tangents, fit.embedding, options, run)
+    n, (sample, X) = len(fit.embedding.vectors), looked_at(given, fit)
+    weights = untangled(sample, found, X, graph, n, run) if options.untangle else None
+    is_given = "intrinsic_dim" not in asked.automatic
+    judgement = run(judge, sample, found, X, graph, n, has_given_dimension=is_given, weights=weights)
+    del graph
+    return conclude(run(assemble, given, options, fit, found, weights), run, report, judgement)
+
+
+def looked_at(given: Inputs, fit: Fit) -> tuple[Fit, Any]:
+    """Return the map to be judged, and its points if there are any: some of them where all lie on a cluster."""
+    if fit.laplacian.rows is None:
+        return fit.laplacian.some_rows(fit)
+    return fit, points_of(given, fit.laplacian.rows.used)
 
 
 def select_each_part(

@@ -24,7 +24,7 @@ from ..errors import ClusterError, brief
 from ..findings import refusal
 from ..options import Options
 from ..parameters.dimension import dimension_of_rows, dimension_rows
-from ..run.fingerprint import digest_of_rows, digest_rows
+from ..results.same_points import digest_of_rows, digest_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
 from .team import PARSING, Team, calls, item, member
 

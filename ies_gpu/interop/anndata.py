@@ -18,9 +18,9 @@ from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import Model, make_model
+from ..results.same_points import digest_rows
 from ..results.selection import Selection
 from ..results.text import in_input_rows
-from ..run.fingerprint import digest_rows
 from ..select import select_coordinates
 from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
 

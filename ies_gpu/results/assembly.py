@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,12 +23,13 @@ from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.dimension import dimension_of_sample
 from ..parameters.judgement import Judgement, doubts_of
-from ..run.fingerprint import points_digest, versions
-from ..run.fit import Fit, Inputs
-from ..run.run import Run
+from ..run.run import Run, versions
 from ..validation import check_points
-from .same_points import as_words
+from .same_points import as_words, points_digest
 from .selection import Ranking, Selection
+
+if TYPE_CHECKING:
+    from ..run.fit import Fit, Inputs
 
 LENGTHS = 5_000  # rows that tell the lengths of columns well enough for words
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import backend_of, to_host
-from ..backend.array import Array
+from ..backend import at_home, backend_of, to_host
+from ..backend.array import Array, spaced_rows
 from ..errors import first_few
 from ..findings import option, refusal
-from ..run.fingerprint import points_digest
-from .selection import Selection
+
+if TYPE_CHECKING:
+    from .selection import Selection
+
+SIX_DIGITS = 2.0**20
+ROWS = 64  # of points that tell whether they are the same; so few come from a device at no cost
 
 
 def is_whole(selection: Selection) -> bool:
@@ -87,3 +92,21 @@ def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what:
     else:
         why = f"has its columns in another order than the training points, {first_few(wanted, 8)}"
     raise refusal("columns.names", f"{what} {why}", way)
+
+
+@at_home
+def points_digest(X: Array) -> str:
+    """Return the digest of some rows of points (n, D), evenly spaced, whatever their type and device."""
+    return digest_of_rows(X.shape, to_host(X[backend_of(X).asarray(digest_rows(len(X)))]))
+
+
+def digest_rows(n: int) -> np.ndarray:
+    """Return which of n rows are in the digest of points."""
+    return spaced_rows(n, ROWS)
+
+
+def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
+    """Return the digest of points from their shape and those rows, to six digits: programs differ in the last ones."""
+    mantissa, exponent = np.frexp(some.astype(np.float64))
+    rounded = np.ldexp(np.round(mantissa * SIX_DIGITS) / SIX_DIGITS, exponent) + 0.0  # -0.0 is 0.0
+    return sha256(f"{shape}".encode() + rounded.tobytes()).hexdigest()

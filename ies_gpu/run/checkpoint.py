@@ -13,19 +13,24 @@ import contextlib
 import json
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from .. import __version__
+from ..backend import backend_of, to_host
+from ..embedding.laplacian import Laplacian
 from ..errors import CheckpointWarning
 from ..files.archive import pack, read_header, unpack, write_archive
 from ..findings import option, refusal, tell, warning
-from .fingerprint import content_digest
+from ..validation import check_real_array
 
 FORMAT, VERSION = "ies_gpu checkpoint", 3
 LOCK = ".lock"
+PIECE = 16 << 20  # bytes of a scattered array that are copied at a time
 GO_ON = "the run continues without it"
 OPEN: weakref.WeakSet[Checkpoint] = weakref.WeakSet()  # with a lock
 
@@ -213,3 +218,61 @@ def lock_folder(folder: Path) -> int:
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor
+
+
+# --- digests: whether two jobs are the same, and whether a file is what was written ----------------------------------
+
+
+def data_digest(given: Mapping[str, Any]) -> str:
+    """Return the digest of all inputs that were given."""
+    total = sha256()
+    for name, value in sorted(given.items()):
+        if value is not None:
+            total.update(f"{name}:".encode())
+            _add_input(total, name, value)
+    return total.hexdigest()
+
+
+def _add_input(total: Any, name: str, value: Any) -> None:
+    if isinstance(value, Laplacian):
+        total.update(f"Laplacian {value.bandwidth!r}".encode())
+        label, parts = value.operator.parts()
+        total.update(label.encode())
+        for part in parts:
+            add_array(total, to_host(part))
+        if not value.rows.stand_as_given:
+            add_array(total, value.rows.numbers)
+        if value.operator_weights is not None:
+            _add_input(total, name, value.operator_weights)
+        return
+    backend = backend_of(value)
+    if backend.sparse.issparse(value):
+        matrix = value.tocsr()
+        total.update(f"sparse {matrix.shape}".encode())
+        for part in (matrix.data, matrix.indices, matrix.indptr):
+            add_array(total, backend.to_host(part))
+        return
+    if isinstance(value, np.ma.MaskedArray) or np.dtype(getattr(value, "dtype", object)).hasobject:
+        # bytes of objects are addresses, and a mask is no part of the bytes
+        value = check_real_array(name, value, np.ndim(value))
+    add_array(total, backend.to_host(value))
+
+
+def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:
+    """Return the digest of a JSON value and the arrays that belong to it."""
+    total = sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode())
+    for name in sorted(arrays):
+        total.update(f"{name}:".encode())
+        add_array(total, arrays[name])
+    return total.hexdigest()
+
+
+def add_array(total: Any, array: np.ndarray) -> None:
+    """Add type, shape, order in memory and bytes of a host array; a scattered one is copied piece by piece."""
+    array = np.asarray(array)
+    columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    total.update(f"{array.dtype.str}{array.shape}{'F' if columns else 'C'}".encode())
+    array = array.T if columns else np.atleast_1d(array)
+    rows = max(1, PIECE * len(array) // max(1, array.nbytes))
+    for first in range(0, len(array), rows):
+        total.update(np.ascontiguousarray(array[first : first + rows]).reshape(-1).view(np.uint8).data)

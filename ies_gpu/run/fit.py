@@ -15,7 +15,6 @@ from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
 from ..embedding.cost import Room
 from ..embedding.diffusion import Embedding, diffusion_map
-from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
 from ..embedding.graph import csr, points_in_metric
 from ..embedding.laplacian import Laplacian
 from ..embedding.metrics import SPHERICAL
@@ -136,6 +135,8 @@ def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
             room=Room(options.n_components, options.intrinsic_dim, is_limited=limit is not None), do=do,
         )  # fmt: skip
     else:
+        from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
+
         if limit is not None and backend.device == "cpu" and backend.sparse.issparse(given.value):
             check_room(given.value, options, limit)
         if given.entry == "graph":
@@ -171,6 +172,18 @@ def fit(laplacian: Laplacian, options: Options, do: Do, embedding: Embedding | N
     return Fit(laplacian.without_matrix, embedding, tangents)
 
 
+def fitted(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian | None]:
+    """Return the map of whichever input was given; without points also the Laplacian with its matrix."""
+    embedding = None
+    if options.entry == "laplacian":
+        from ..embedding.given import given_map
+
+        laplacian, embedding = do(given_map, **given.values, bandwidth=options.bandwidth, backend=active_backend())
+    else:
+        laplacian = do(laplacian_of, given, options)
+    return fit(laplacian, options, do, embedding), None if options.entry == "X" else laplacian
+
+
 def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
     """Return the choice that the options ask for."""
     return do(
@@ -180,14 +193,12 @@ def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do)
 
 
 def untangled(
-    X: Array | None, laplacian: Laplacian | None, options: Options, fit: Fit, found: SearchResult, do: Do, n: int
+    fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do
 ) -> np.ndarray | None:
-    """Return the weights of eigenvectors in the chosen coordinates; None if these stay as they are.
+    """Return the weights of eigenvectors in the chosen coordinates, tested by the points or by the graph, or None.
 
-    They are tested by the points or, without them, by the graph of the Laplacian. The fit has all n points, or some.
+    The fit has all n points, or some.
     """
-    if not options.untangle:
-        return None
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
-    tested_by = {"rows": rows} | ({"laplacian": laplacian} if X is None else {"X": X})
-    return do(untangle, fit.embedding.vectors, values, *fit.tangents, found.subset, **tested_by, n_samples=n)
+    known = fit.embedding.vectors, values, *fit.tangents, found.subset
+    return do(untangle, *known, X=X, laplacian=graph, rows=rows, n_samples=n)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import copy
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from .. import __version__
 from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
 from ..backend.steps import Step
 from ..errors import IESWarning, OutOfMemoryError
 from ..findings import listen, warning
 from ..options import Options
-from .checkpoint import Checkpoint, Saved
-from .fingerprint import data_digest, versions
 from .log import Log, Progress
 
 if TYPE_CHECKING:
+    from .checkpoint import Checkpoint, Saved
     from .fit import Inputs
 
 AUDIT_TOLERANCE = {"float64": 1e-7, "mixed": 1e-4, "float32": 1e-2}
@@ -75,6 +77,8 @@ class Run:
 
     def _opened(self) -> Checkpoint:
         """Open the checkpoint of the job that these options, data, device and versions are."""
+        from .checkpoint import Checkpoint, data_digest
+
         options, backend = self.options, self.backend
         job = options.parameters | {"versions": versions()}
         job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
@@ -184,3 +188,12 @@ class Run:
         self.log.restore(state["findings"])
         if state["kernels"] == plain.NAME:  # an audit had failed
             self.backend.kernels = plain
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that touched the numbers."""
+    found = {"ies_gpu": __version__, "python": platform.python_version()}
+    for name in ("numpy", "scipy", "numba"):
+        with suppress(ImportError):
+            found[name] = import_module(name).__version__
+    return found

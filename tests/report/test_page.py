@@ -18,7 +18,7 @@ from ies_gpu.findings import warning
 from ies_gpu.plot.figure import CYCLIC
 from ies_gpu.report.content import MISSING, STEPS, pack
 from ies_gpu.report.page import as_script, report_page, write_report
-from ies_gpu.run.fingerprint import points_digest
+from ies_gpu.results.same_points import points_digest
 from tests.report.conftest import HOSTILE
 from tests.said import refused
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ies_gpu.run.fingerprint import data_digest
+from ies_gpu.run.checkpoint import data_digest
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

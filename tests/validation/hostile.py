@@ -198,7 +198,7 @@ def places() -> list[tuple[str, str]]:
         ("select_coordinates", entry) for entry in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")
     }
     skipped.add(("Selection.explore", "path"))  # shown, not written
-    of_a_run = ("progress", "checkpoint", "do")  # callables, and folders
+    of_a_run = ("progress", "checkpoint", "do", "room")  # callables, folders, and what only a run passes
     return [place for place in found if place not in skipped and place[1] not in of_a_run]
 
 
