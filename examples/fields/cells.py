@@ -31,6 +31,6 @@ print("old cells", old.obsm["X_ies"].shape, "new cells", new.obsm["X_ies"].shape
 ies_gpu.plot.points(new.obsm["X_ies"], colors=new.obs["bulk_labels"]).savefig("cells-new.png")
 
 # %%
-# One file holds everything. ``ies-gpu fit cells.h5ad --key X_pca`` can start from it.
+# One file holds everything.
 
 new.write_h5ad("cells.h5ad")

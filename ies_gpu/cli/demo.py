@@ -49,7 +49,7 @@ def run_demo(
 ) -> Selection:
     """Generate the strip D1, choose its coordinates, and explain what happened, line by line, to ``say``."""
     from .. import datasets
-    from ..files.writing import write_array
+    from ..files.writing import write_table
     from ..select import select_coordinates
 
     folder = Path(folder)
@@ -67,7 +67,7 @@ def run_demo(
     if selection.subset != (0, 6):
         say("The paper reports phi1, phi7. This sample gives another set, because")
         say("eigenvalues close to each other swap places from sample to sample.")
-    write_array(folder / "points.npy", data.X)
+    write_table(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
     say(f"\nIn {folder}:")

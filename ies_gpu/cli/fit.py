@@ -47,7 +47,7 @@ OUTPUTS = {
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
     fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
-    about = "file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...)"
+    about = "file or URL, one row per point (.npy, .csv, .parquet, ...)"
     fit.add_argument("points", metavar="POINTS", help=about)
     add_options(fit.add_argument_group("the problem"), "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
     option = fit.add_argument_group("what to write").add_argument

@@ -68,13 +68,16 @@ def draw(selection: Selection, path: str, kind: str = "embedding", **options: An
 def add_color(option: Callable[..., Any], table: str) -> None:
     """Add the option; ``table`` is what the command calls the points, or nothing if it does not know them."""
     also = f"; or columns of {table} by name, such as type,age" if table else ""
-    about = f"what to colour the points by: a table with one row per point (.csv, .parquet, .h5ad, ...){also}"
+    about = f"what to colour the points by: a table with one row per point (.csv, .parquet, ...){also}"
     option("--color", metavar="COLUMNS" if table else "COLUMNS.CSV", help=about)
 
 
 def read_colors(color: str, points: str | None, values: dict[str, Any] | None = None) -> dict[str, Any]:
     """Read the columns of a file, or those of the points that are named; ``values`` are the latter if known."""
-    from ..files.points import is_table, read_columns
+    from ..files.points import TABLES, read_columns
+
+    def is_table(path: str) -> bool:
+        return os.path.splitext(shown(path))[1].lower() in TABLES
 
     if is_table(color) or (os.path.splitext(color)[1] and os.path.isfile(color)):
         return read_columns(color)

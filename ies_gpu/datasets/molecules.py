@@ -15,7 +15,7 @@ import numpy as np
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief, one_line
-from ..files.points import POSITIONS, XYZ, ContentError, check_readable, needs, read_numbers
+from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers
 from ..files.writing import check_path
 from ..findings import finding_of, refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
@@ -128,7 +128,7 @@ def _read_npz(path: Path) -> Trajectory:
     R = next((arrays.pop(name) for name in POSITIONS if name in arrays), None)
     if R is None or R.ndim != 3:
         wanted = f"positions (frames, atoms, 3) called {', '.join(POSITIONS)}"
-        raise ContentError("no_array", f"{path} has no {wanted}; its arrays of numbers: {there}")
+        raise refusal("file.no_array", f"{path} has no {wanted}; its arrays of numbers: {there}")
     z = next((arrays.pop(name) for name in NUMBERS if name in arrays), np.zeros(R.shape[1], dtype=int))
     if z.ndim == 2 and len(z) and (z == z[0]).all():
         z = z[0]  # some files repeat the atoms for each frame
@@ -154,7 +154,7 @@ def _read_xyz(path: Path) -> Trajectory:
     z = [frame.numbers for frame in frames]
     if other := [k for k, numbers in enumerate(z) if not np.array_equal(numbers, z[0])]:
         text = f"{path}: frame {other[0]} has different atoms from frame 0"
-        raise ContentError("atoms", text, "keep one molecule, atoms in one order")
+        raise refusal("file.atoms", text, "keep one molecule, atoms in one order")
     # energies, and what the comment lines give
     known = [{**frame.info, **getattr(frame.calc, "results", {})} for frame in frames]
     shared = [key for key in known[0] if all(np.isscalar(values.get(key)) for values in known)]

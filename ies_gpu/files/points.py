@@ -1,4 +1,4 @@
-"""Reading files: which reader takes which, arrays from .npy, .npz, HDF5 and AnnData, and what may be unpacked.
+"""Reading files: which reader takes which, arrays from .npy, .npz and HDF5, and what may be unpacked.
 
 Nothing is unpickled, and nothing is read from another file.
 """
@@ -20,14 +20,13 @@ import numpy as np
 
 from ..backend.machine import available_memory
 from ..errors import one_line
-from ..findings import Finding, refusal
+from ..findings import finding_of, refusal
 from .remote import check_local, fetched, is_remote, shown
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
 POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
 XYZ = (".xyz", ".extxyz")
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
-WORD = 64  # bytes that a text takes at least
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
 # what to do with files that are not read
@@ -35,7 +34,7 @@ OTHERWISE = {
     ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
     ".feather": "convert it once: pandas.read_feather('{0}.feather').to_parquet('{0}.parquet')",
     ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
-    ".zarr": "convert it once: numpy.save('{0}.npy', zarr.open('{0}.zarr')['X'])",
+    ".h5ad": "in Python: ies_gpu.anndata.select(anndata.read_h5ad('{0}.h5ad'))",
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
 }
@@ -46,20 +45,6 @@ DAMAGED = (
 )
 
 
-class ContentError(ValueError):
-    """A sound file with the wrong content, unlike what a library raises about a damaged one."""
-
-    def __init__(self, code: str, text: str, advice: str = "") -> None:
-        self.finding = Finding(f"file.{code}", "error", text, advice)
-
-    def __str__(self) -> str:
-        return str(self.finding)
-
-    def renamed(self, old: str, new: str) -> ContentError:
-        """Return the error with another name for the file in it."""
-        return ContentError(*(part.replace(old, new) for part in self.args))
-
-
 class PointFile(NamedTuple):
     """Points as they were read, with the names of rows and columns where the file has them."""
 
@@ -68,61 +53,48 @@ class PointFile(NamedTuple):
     columns: Sequence[str] | None = None
 
 
-class Choice(NamedTuple):
-    """Which part of a file is wanted: an array by key, or columns of a table by name or by number from 0.
-
-    ``columns`` are the coordinates, and ``index_col`` holds the names of the rows.
-    """
-
-    key: str | None = None
-    columns: tuple[str, ...] | None = None
-    index_col: str | None = None
-
-
 def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
     """Read points, an array of shape (n_samples, n_features), as :func:`read_table` does."""
     return read_table(path, **choice).X
 
 
-def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    columns: Sequence[str] | None = None,
+    index_col: str | None = None,
+) -> PointFile:
     """Read points, with the names of rows and columns, from a file or a URL.
 
-    ``choice`` is a :class:`Choice`. A large ``.npy`` file is mapped into memory, not read. What cannot be read raises
-    ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
+    Of several arrays ``key`` chooses one; of a table ``columns`` are the coordinates, by name or by number from 0, and
+    ``index_col`` holds the names of the rows. A large ``.npy`` file is mapped into memory, not read. What cannot be
+    read raises ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
     """
-    from .columns import open_table
-
-    wanted = Choice(**choice)
     with _local(path, READERS, "points") as (local, ending):
-        options = (("--key", KEYED), ("--columns", TABULAR), ("--index-col", TABULAR))
-        for value, (option, kinds) in zip(wanted, options, strict=True):
+        options = (key, "--key", KEYED), (columns, "--columns", TABLES), (index_col, "--index-col", TABLES)
+        for value, option, kinds in options:
             if value is not None and ending not in kinds:
-                raise ContentError("option", f"{local}: {option} is for {', '.join(kinds)} files")
-        if ending in TABULAR:
-            asked = [*(wanted.columns or ()), *([] if wanted.index_col is None else [wanted.index_col])]
-            with open_table(local, ending, asked) as table:
-                found = table.points(wanted)
+                raise refusal("file.option", f"{local}: {option} is for {', '.join(kinds)} files")
+        if ending in TABLES:
+            from .columns import open_table
+
+            found = open_table(local, [*(columns or ()), *filter(None, [index_col])]).points(columns, index_col)
         else:
-            found = ARRAYS[ending](local, wanted)
-        rows, columns = (None if names is None else tuple(map(str, names)) for names in found[1:])
-        return PointFile(_checked(local, found.X), rows, columns)
+            found = PointFile(ARRAYS[ending](local, key))
+        return found._replace(X=_checked(local, found.X))
 
 
 def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = None) -> dict[str, np.ndarray]:
     """Read some columns of a table by name or number, or all of them: a file or URL whose ending is in ``TABLES``.
 
     A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
-    cells are NaN or None. Of an ``.h5ad`` file the columns are those of ``obs``, below the names of the cells.
+    cells are NaN or None.
     """
     from .columns import open_table
 
-    with _local(path, TABLES, "columns") as (local, ending), open_table(local, ending, wanted or ()) as table:
-        return table.colours(wanted)
-
-
-def is_table(path: str) -> bool:
-    """Return whether a file, by its ending, has columns of other kinds beside the points."""
-    return os.path.splitext(shown(path))[1].lower() in TABLES
+    with _local(path, TABLES, "columns") as (local, _):
+        return open_table(local, wanted or ()).colours(wanted)
 
 
 # --- any file --------------------------------------------------------------------------------------------------------
@@ -137,11 +109,10 @@ def _local(path: str | os.PathLike[str], readers: Collection[str], what: str) ->
             yield found
         return
     path = Path(path)
-    if path.suffix.lower() != ".zarr":  # a folder, which is not read
-        check_readable(path)
+    check_readable(path)
     ending = ending_of(os.fspath(path), readers, what)
     if path.stat().st_size == 0:
-        raise ContentError("empty", f"{path} is empty; save it again")
+        raise refusal("file.empty", f"{path} is empty; save it again")
     with sound(path):
         yield path, ending
 
@@ -151,13 +122,15 @@ def sound(path: Path) -> Iterator[None]:
     """Raise one error for whatever a library says of a file that is damaged, or something else than its name says."""
     try:
         yield
-    except (ContentError, Warning, MemoryError, ImportError):
+    except (Warning, MemoryError, ImportError):
         raise
     except Exception as error:
+        if finding_of(error) is not None:  # a sound file with the wrong content
+            raise
         told, kind = f"{type(error).__name__}: {one_line(error, 100)}", path.suffix.lower()
         article = "an" if kind in (".npy", ".npz") else "a"
         text = f"{path} is not {article} {kind} file, or is cut short or damaged ({told})"
-        raise ContentError("damaged", text, "save it again") from None
+        raise refusal("file.damaged", text, "save it again") from None
 
 
 def check_fits(path: Path, nbytes: int) -> None:
@@ -165,7 +138,7 @@ def check_fits(path: Path, nbytes: int) -> None:
     free = available_memory()
     if nbytes > free:
         text = f"{path} holds an array of {nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free"
-        raise ContentError("memory", text, "save the points as .npy, which need not fit into memory")
+        raise refusal("file.memory", text, "save the points as .npy, which need not fit into memory")
 
 
 def ending_of(path: str, readers: Collection[str], what: str) -> str:
@@ -174,7 +147,7 @@ def ending_of(path: str, readers: Collection[str], what: str) -> str:
     if ending.lower() in readers:
         return ending.lower()
     way = f"; {OTHERWISE[ending.lower()].format(stem)}" if ending.lower() in OTHERWISE else ""
-    raise ContentError("ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
+    raise refusal("file.ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
 
 
 def check_readable(path: Path) -> None:
@@ -195,12 +168,12 @@ def check_readable(path: Path) -> None:
 def _checked(path: Path, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "buif":
         text = f"{path} has dtype {array.dtype}, not real numbers"
-        raise ContentError("dtype", text, "convert it, e.g. with astype('float64')")
+        raise refusal("file.dtype", text, "convert it, e.g. with astype('float64')")
     if array.ndim != 2:
         text = f"{path} contains an array of shape {array.shape}, but points need 2 axes, one row per point"
-        raise ContentError("shape", text, "reshape it, e.g. with reshape(len(array), -1)")
+        raise refusal("file.shape", text, "reshape it, e.g. with reshape(len(array), -1)")
     if array.size == 0:
-        raise ContentError("empty", f"{path} contains no points: its shape is {array.shape}")
+        raise refusal("file.empty", f"{path} contains no points: its shape is {array.shape}")
     return array
 
 
@@ -209,16 +182,16 @@ def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None)
     flat = [name for name, shape in shapes.items() if len(shape) == 2]
     listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "no arrays of numbers"
     if key is not None and key not in shapes:
-        raise ContentError("no_array", f"{path} has no array {key!r}; it has {listed}")
+        raise refusal("file.no_array", f"{path} has no array {key!r}; it has {listed}")
     for found in ([key] * (key is not None), [*shapes], [name for name in NAMES if name in flat], flat):
         if len(found) == 1:
             return str(found[0])
     way = ". Choose one with --key" if flat else ""
-    raise ContentError("no_array", f"{path} must contain one array with 2 axes or one called X; it has {listed}{way}")
+    raise refusal("file.no_array", f"{path} must contain one array with 2 axes or one called X; it has {listed}{way}")
 
 
 def needs(path: Path, library: str, extra: str) -> ImportError:
-    """Return the error that says what to install to read or write a file."""
+    """Return the error that says what to install."""
     return ImportError(f"{path} needs {library}: pip install 'ies-gpu[{extra}]'")
 
 
@@ -247,18 +220,18 @@ def read_header_of(file: Any, size: int) -> Header:
 def refuse_objects(path: Path, header: Header) -> None:
     """Refuse an array of Python objects, which would have to be unpickled."""
     if header.dtype.hasobject:
-        raise ContentError("objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
+        raise refusal("file.objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
 
 
-def read_npy(path: Path, choice: Choice) -> PointFile:
+def read_npy(path: Path, key: str | None) -> np.ndarray:
     """Read an ``.npy`` file, or map it if it is large."""
     if zipfile.is_zipfile(path):
-        raise ContentError("ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
+        raise refusal("file.ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
     with open(path, "rb") as file:
         header = read_header_of(file, path.stat().st_size)
     refuse_objects(path, header)
     small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
-    return PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False))
+    return np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
 
 
 @contextlib.contextmanager
@@ -282,16 +255,16 @@ def read_member(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo) -> np.nda
         return array
 
 
-def read_npz(path: Path, choice: Choice) -> PointFile:
+def read_npz(path: Path, key: str | None) -> np.ndarray:
     """Read an array of an ``.npz`` file."""
     with open_npz(path) as (archive, headers):
         if HEADER in archive.namelist():
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
-            raise ContentError("result", f"{path} is a result or a model of ies-gpu, not points", way)
-        key = only_points(path, {name: header.shape for name, header in headers.items()}, choice.key)
+            raise refusal("file.result", f"{path} is a result or a model of ies-gpu, not points", way)
+        key = only_points(path, {name: header.shape for name, header in headers.items()}, key)
         refuse_objects(path, headers[key])
         check_fits(path, headers[key].nbytes)
-        return PointFile(read_member(archive, f"{key}.npy"))
+        return read_member(archive, f"{key}.npy")
 
 
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
@@ -307,29 +280,29 @@ def holds_molecule(path: str) -> bool:
     ending = os.path.splitext(path)[1].lower()
     if ending != ".npz" or not os.path.isfile(path):
         return ending in XYZ
-    with contextlib.suppress(ContentError), open_npz(Path(path)) as (_, headers):
+    with contextlib.suppress(ValueError), open_npz(Path(path)) as (_, headers):
         placed = any(name in headers and headers[name].shape[1:][1:] == (3,) for name in POSITIONS)
         return placed and not any(name in headers and len(headers[name].shape) == 2 for name in NAMES)
     return False  # the file is not sound, which its reader says
 
 
-# --- HDF5 and AnnData ------------------------------------------------------------------------------------------------
+# --- HDF5 ------------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def open_hdf5(path: Path) -> Iterator[Any]:
-    """Open an HDF5 file all of whose data lie in it; others could name any file that this user may read."""
+def read_hdf5(path: Path, key: str | None) -> np.ndarray:
+    """Read a data set of an HDF5 file; one whose data lie elsewhere could name any file that this user may read."""
     try:
         import h5py
     except ImportError:
-        raise needs(path, "h5py", "anndata" if path.suffix.lower() == ".h5ad" else "files") from None
+        raise needs(path, "h5py", "files") from None
     outside: list[str] = []
+    found: dict[str, Any] = {}
 
     def look(name: str, item: Any) -> None:
-        if isinstance(item, h5py.ExternalLink) or (
-            isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
-        ):
+        if isinstance(item, h5py.ExternalLink) or getattr(item, "external", None) or getattr(item, "is_virtual", False):
             outside.append(name)
+        elif isinstance(item, h5py.Dataset) and item.dtype.kind in "buif":
+            found[name] = item
 
     with h5py.File(path, "r") as file:
         file.visititems_links(look)  # which follows none of them
@@ -337,66 +310,14 @@ def open_hdf5(path: Path) -> Iterator[Any]:
             file.visititems(look)
         if outside:
             text = f"{path}: {outside[0]!r} is kept in another file or is a view of other data, which is not read"
-            raise ContentError("elsewhere", text, "save the array itself, e.g. with numpy.save")
-        yield file
+            raise refusal("file.elsewhere", text, "save the array itself, e.g. with numpy.save")
+        chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, key)]
+        count = max(math.prod(chosen.shape), math.prod(chosen.chunks or ()))  # a chunk is unpacked as a whole
+        check_fits(path, count * chosen.dtype.itemsize)
+        return chosen[()]
 
 
-def datasets_in(group: Any) -> dict[str, Any]:
-    """Return the data sets below a group, or the one that it is, by name."""
-    if hasattr(group, "shape"):
-        return {"": group}
-    found: dict[str, Any] = {}
-    group.visititems(lambda name, item: found.update({name: item} if hasattr(item, "shape") else {}))
-    return found
-
-
-def bytes_of(array: Any) -> int:
-    """Return the bytes that a data set says it has, or one chunk of it if that is more."""
-    most = max(math.prod(array.shape or ()), math.prod(array.chunks or ()))
-    return most * (WORD if array.dtype.kind in "OSUT" else array.dtype.itemsize)
-
-
-def memory_of(element: Any) -> int:
-    """Return the bytes that an element of an AnnData file says it has; a sparse matrix is made dense."""
-    shape = element.attrs.get("shape", element.attrs.get("h5sparse_shape", ()))
-    return 8 * math.prod(map(int, shape)) + sum(map(bytes_of, datasets_in(element).values()))
-
-
-def read_hdf5(path: Path, choice: Choice) -> PointFile:
-    """Read a data set of an HDF5 file."""
-    with open_hdf5(path) as file:
-        found = {name: item for name, item in datasets_in(file).items() if item.dtype.kind in "buif"}
-        chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, choice.key)]
-        check_fits(path, bytes_of(chosen))
-        return PointFile(chosen[()])
-
-
-def read_cells(path: Path, choice: Choice) -> PointFile:
-    """Read cells of an AnnData file: ``key`` is X or a name in obsm; X_pca if there is one, and X otherwise."""
-    with open_hdf5(path) as file:
-        there = dict(file["obsm"]) if "obsm" in file else {}
-        there |= {"X": file["X"]} if "X" in file else {}
-        key = choice.key or ("X_pca" if "X_pca" in there else "X")
-        if key not in there:
-            raise ContentError("no_array", f"{path} has no array {key!r}; it has {', '.join(there)}")
-        check_fits(path, sum(map(memory_of, (there[key], file["obs"], file["var"]))))
-        X = read_element(path, there[key])
-        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-        columns = read_element(path, file["var"]).index if key == "X" else None
-        return PointFile(X, read_element(path, file["obs"]).index, columns)
-
-
-def read_element(path: Path, element: Any) -> Any:
-    """Read one element of an AnnData file."""
-    try:
-        from anndata.io import read_elem
-    except ImportError:
-        raise needs(path, "anndata", "anndata") from None
-    return read_elem(element)
-
-
-ARRAYS = {".npy": read_npy, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".h5ad": read_cells}
-TABULAR = (".csv", ".tsv", ".txt", ".parquet")
-TABLES = (*TABULAR, ".h5ad")
-KEYED = (".npz", ".h5", ".hdf5", ".h5ad")
-READERS = (".npy", ".npz", *TABULAR, ".h5", ".hdf5", ".h5ad")
+ARRAYS = {".npy": read_npy, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5}
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+KEYED = (".npz", ".h5", ".hdf5")
+READERS = (*ARRAYS, *TABLES)

@@ -15,6 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from ..findings import Finding, finding_of, refusal
+
 URL = re.compile(r"[a-zA-Z][\w+.-]+(::[\w+.-]+)*://")
 URLS = re.compile(URL.pattern + r"[^\s'\"]+")
 SCHEMES = ("s3", "gs", "gcs", "https", "http")
@@ -104,9 +106,9 @@ def fetched(url: str) -> Iterator[Path]:
         try:
             yield local
         except (ValueError, OSError) as error:  # about the content: name the URL, not the temporary file
-            if hasattr(error, "renamed"):
-                raise error.renamed(str(local), shown(url)) from None
-            raise ValueError(str(error).replace(str(local), shown(url))) from None
+            found = finding_of(error) or Finding("file.remote", "error", str(error))
+            text, advice = (part.replace(str(local), shown(url)) for part in (found.text, found.advice))
+            raise refusal(found.code, text, advice) from None
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import io
 import os
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -120,17 +120,6 @@ def remove_leftovers(folder: str, name: str) -> None:
                 entry.unlink()
 
 
-def write_array(path: str | os.PathLike[str], array: Any) -> None:
-    """Write one array as ``.npy``, completely or not at all."""
-    check_output(path, ".npy")
-    array = np.asarray(array)
-    if array.dtype.hasobject:
-        text = f"arrays of Python objects cannot be written, got dtype {array.dtype}"
-        raise refusal("output.type", text, "convert it to numbers", TypeError)
-    with whole_or_nothing(path) as file:
-        np.lib.format.write_array(file, array, allow_pickle=False)
-
-
 WRITTEN = (".npy", ".csv", ".parquet")
 
 
@@ -146,31 +135,23 @@ def check_table_output(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def write_table(path: str | os.PathLike[str], X: np.ndarray, columns: Sequence[str], *, rows: Any = None) -> None:
+def write_table(path: str | os.PathLike[str], X: Any, columns: Sequence[str] = (), *, rows: Any = None) -> None:
     """Write numbers by the ending of the path, with names of columns and rows unless it is ``.npy``."""
     ending, X = check_table_output(path), np.asarray(X)
     if X.dtype.kind not in "buif":
         raise refusal("output.type", f"only real numbers can be written, got dtype {X.dtype}", kind=TypeError)
-    if ending == ".npy":
-        write_array(path, X)
-        return
-    columns, names = [str(column) for column in columns], {} if rows is None else {"name": [str(row) for row in rows]}
+    names = {} if rows is None else {"name": [str(row) for row in rows]}
     with whole_or_nothing(path) as file:
-        if ending == ".csv":
-            lines = zip(*names.values(), X.tolist(), strict=True)
-            write_lines(file, [*names, *columns], ((*name, *line) for *name, line in lines))
+        if ending == ".npy":
+            np.lib.format.write_array(file, X, allow_pickle=False)
+        elif ending == ".csv":
+            text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow([*names, *columns])
+            writer.writerows(zip(*names.values(), *X.T.tolist(), strict=True))  # floats read back to the same bits
+            text.detach()
         else:
             from pyarrow import parquet, table
 
             content = table(names | {name: X[:, k] for k, name in enumerate(columns)})
             parquet.write_table(content, file, write_page_checksum=True)
-
-
-def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
-    """Write cells as text with commas; of a float the shortest that reads back to the same bits."""
-    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    text.flush()
-    text.detach()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets
-from ies_gpu.files.writing import write_array
 
 from .commands import FIT
 
@@ -26,7 +26,7 @@ def no_run(monkeypatch):
 def folder(tmp_path_factory):
     """Points and a result that no test changes."""
     folder = tmp_path_factory.mktemp("cli")
-    write_array(folder / "points.npy", datasets.load("D1", n_samples=1500).X)
+    np.save(folder / "points.npy", datasets.load("D1", n_samples=1500).X)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IES_GPU_KERNELS", "plain")
         assert cli.main(["fit", str(folder / "points.npy"), *FIT, "-o", str(folder / "run.npz"), "--quiet"]) == 0

@@ -14,7 +14,6 @@ import pytest
 
 from ies_gpu import cli
 from ies_gpu.cli.console import Console
-from ies_gpu.files.writing import write_array
 
 from .commands import FIT
 
@@ -59,7 +58,7 @@ def test_whatever_goes_wrong_the_last_line_is_an_object_with_the_status(status, 
 
 
 def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):
-    write_array(tmp_path / "parts.npy", np.vstack([np.load(points), [[90.0, 0, 0], [90.1, 0, 0]]]))
+    np.save(tmp_path / "parts.npy", np.vstack([np.load(points), [[90.0, 0, 0], [90.1, 0, 0]]]))
     arguments = ["fit", str(tmp_path / "parts.npy"), *FIT, "--quiet", "-o", str(tmp_path / "parts.npz")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.filters", [("default", None, Warning, None, 0)])  # pytest turns warnings into errors

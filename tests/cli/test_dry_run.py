@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, radius_graph
-from ies_gpu.files.writing import write_array
 from ies_gpu.resources import Estimate, estimate_resources
 
 from .commands import FIT
@@ -52,7 +51,7 @@ def test_an_automatic_run_includes_the_scan(dry):
 
 def test_a_limit_takes_longer_and_may_be_too_low(dry, tmp_path, capsys):
     path = str(tmp_path / "points.npy")
-    write_array(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
     arguments = ["fit", path, "--dry-run", "--json", "-d", "2", "-s", "2", "--bandwidth", "0.25"]
     found = []
     for limit in ([], ["--memory-limit", "110M"]):

@@ -10,12 +10,11 @@ import zipfile
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_columns, read_points
-from ies_gpu.files.writing import write_array, write_table
+from ies_gpu.files.writing import write_table
 from ies_gpu.run.checkpoint import Checkpoint
 from tests.comparison import assert_same
 from tests.extras import needed
@@ -52,12 +51,10 @@ WRITE = {
     "model.npz": lambda path, selection: selection.model(POINTS).save(path),
     "graph.npz": lambda path, selection: write_stage(path),
     "points.npz": lambda path, selection: np.savez_compressed(path, X=POINTS),
-    "points.npy": lambda path, selection: write_array(path, POINTS),
+    "points.npy": lambda path, selection: write_table(path, POINTS),
     "points.csv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter=",", header="x,y,z", comments=""),
     "points.tsv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter="\t"),
-    **{
-        f"points{ending}": lambda path, selection: write_points(path) for ending in (".txt", ".parquet", ".h5", ".h5ad")
-    },
+    **{f"points{ending}": lambda path, selection: write_points(path) for ending in (".txt", ".parquet", ".h5")},
 }
 READ = {
     "run.npz": lambda path: fields_of(load(path)),
@@ -134,12 +131,12 @@ def header_of(shape, dtype="<f8"):
 def test_an_array_that_claims_more_than_its_file_holds_is_refused(shape, tmp_path):
     path = tmp_path / "points.npy"
     path.write_bytes(header_of(shape) + bytes(240))
-    with pytest.raises(ValueError, match=r"points\.npy"):
+    with refused("file.damaged"):
         read_points(path)
     path = tmp_path / "points.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("X.npy", header_of(shape) + bytes(240))
-    with pytest.raises(ValueError, match=r"points\.npz"):
+    with refused("file.damaged"):
         read_points(path)
 
 
@@ -150,7 +147,7 @@ def test_an_array_of_an_odd_type_is_refused(dtype, tmp_path):
     with zipfile.ZipFile(tmp_path / "points.npz", "w") as archive:
         archive.writestr("X.npy", header_of((10, 3), dtype) + bytes(240))
     for name in ("points.npy", "points.npz"):
-        with pytest.raises(ValueError, match=name):
+        with refused("file.*"):
             read_points(tmp_path / name)
 
 
@@ -160,7 +157,7 @@ def test_devices_and_pipes_are_not_read(read, tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     os.symlink("/dev/zero", tmp_path / "zero.npz")
     for name in ("pipe.npz", "zero.npz"):
-        with pytest.raises(ValueError, match="is a device or a pipe; give the path of a file"):
+        with refused("file.device"):
             read(tmp_path / name)
 
 
@@ -178,20 +175,6 @@ def hdf5_of_one_chunk(path):
         file.create_dataset("X", shape=(10, 2), maxshape=(None, 2), dtype="f8", chunks=(N, 2), compression="gzip")
 
 
-def cells_of_zeros(path):
-    write_points(path)
-    with needed("h5py", "files").File(path, "a") as file:
-        del file["obsm/X_pca"]
-        hollow = file["obsm"].create_dataset("X_pca", shape=(N, 2), dtype="f8", chunks=(1 << 15, 2), compression="gzip")
-        hollow.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-
-
-def sparse_cells(path):
-    needed("anndata", "anndata").AnnData(scipy.sparse.csr_matrix((2, 3))).write_h5ad(path)
-    with needed("h5py", "files").File(path, "a") as file:
-        file["X"].attrs["shape"] = [N, 2]
-
-
 def parquet_of_zeros(path):
     pyarrow = needed("pyarrow", "files")
     needed("pyarrow.parquet", "files").write_table(pyarrow.table({"x": np.zeros(N), "y": np.zeros(N)}), path)
@@ -206,8 +189,6 @@ N = 1 << 22  # 64 MB of float64 in two columns
         ("points.npz", npz_of_zeros),
         ("points.h5", hdf5_of_zeros),
         ("points.h5", hdf5_of_one_chunk),
-        ("points.h5ad", cells_of_zeros),
-        ("points.h5ad", sparse_cells),
         ("points.parquet", parquet_of_zeros),
     ],
 )
@@ -217,11 +198,9 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, name, wr
     write(path)
     assert path.stat().st_size < 200_000
     monkeypatch.setattr("ies_gpu.files.points.available_memory", lambda: 32 << 20)
-    with pytest.raises(ValueError, match=r"holds an array of 0\.1 GB, and 0\.0 GB of memory are free"):
-        read_points(path)
-    if path.suffix == ".parquet":
-        with pytest.raises(ValueError, match="memory are free"):
-            read_columns(path)
+    for read in (read_points, read_columns) if path.suffix == ".parquet" else (read_points,):
+        with refused("file.memory"):
+            read(path)
 
 
 def test_a_word_that_many_rows_share_is_kept_once(tmp_path):
@@ -235,41 +214,27 @@ def test_a_word_that_many_rows_share_is_kept_once(tmp_path):
     assert len(found) == 100_000 and len({id(word) for word in found}) == 1
 
 
-def outside(path, kind):
-    """An HDF5 file, or the cells of one, whose points lie in another file."""
+@pytest.mark.parametrize("kind", ["storage", "link", "link behind a link", "view"])
+def test_data_in_another_file_are_not_read(tmp_path, kind):
+    """They could name any file that this user may read."""
     h5py = needed("h5py", "files")
-    secret = path.parent / "secret.h5"
+    secret = tmp_path / "secret.h5"
     with h5py.File(secret, "w") as file:
         file["X"] = np.arange(20.0).reshape(10, 2)
-    place = "X"
-    if path.suffix == ".h5ad":
-        write_points(path)
-        place = "obsm/X_pca"
-    with h5py.File(path, "a") as file:
-        if place in file:
-            del file[place]
+    with h5py.File(tmp_path / "points.h5", "w") as file:
         if kind == "storage":
-            file.create_dataset(place, shape=(10, 2), dtype="f8", external=[(str(secret), 0, 160)])
+            file.create_dataset("X", shape=(10, 2), dtype="f8", external=[(str(secret), 0, 160)])
         elif kind == "link":
-            file[place] = h5py.ExternalLink(str(secret), "X")
+            file["X"] = h5py.ExternalLink(str(secret), "X")
         elif kind == "link behind a link":
             file["elsewhere"] = h5py.ExternalLink(str(secret), "/")
-            file[place] = h5py.SoftLink("/elsewhere/X")
+            file["X"] = h5py.SoftLink("/elsewhere/X")
         else:
             layout = h5py.VirtualLayout(shape=(10, 2), dtype="f8")
             layout[:] = h5py.VirtualSource(str(secret), "X", shape=(10, 2))
-            file.create_virtual_dataset(place, layout)
-
-
-@pytest.mark.parametrize("name", ["points.h5", "points.h5ad"])
-@pytest.mark.parametrize("kind", ["storage", "link", "link behind a link", "view"])
-def test_data_in_another_file_are_not_read(tmp_path, name, kind):
-    """They could name any file that this user may read."""
-    outside(tmp_path / name, kind)
-    reads = [read_points, read_columns] if name.endswith("h5ad") else [read_points]
-    for read in reads:
-        with pytest.raises(ValueError, match="is kept in another file or is a view of other data"):
-            read(tmp_path / name)
+            file.create_virtual_dataset("X", layout)
+    with refused("file.elsewhere"):
+        read_points(tmp_path / "points.h5")
 
 
 def test_a_flipped_bit_in_a_page_of_parquet_is_noticed(tmp_path):
@@ -331,7 +296,7 @@ def test_nothing_is_unpickled(tmp_path):
         ("points.npz", read_points),
         ("run.npz", load),
     ):
-        with pytest.raises(ValueError, match=name.partition(".")[0]):
+        with refused("file.*"):
             read(tmp_path / name)
     assert not (tmp_path / "executed").exists()
 
@@ -349,32 +314,30 @@ def npz(**arrays):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("name", "content", "code"),
     [
-        ("points.npy", npy(POINTS)[:500], "cut short or damaged"),
-        ("points.npy", npy(POINTS)[:20], "cut short or damaged"),
-        ("points.npy", npy(POINTS).replace(b", }", b",  "), "cut short or damaged"),  # a bracket that nothing closes
-        ("points.npy", b"noise" * 100, "is not an .npy file"),
-        ("points.npy", npz(X=POINTS), "rename it to points.npz"),
-        ("points.npy", npy(np.array([[1, "a"]], dtype=object)), "Python objects"),
-        ("points.npy", npy(np.arange(4.0)), r"shape \(4,\)"),
-        ("points.npy", npy(POINTS[None]), r"shape \(1, 300, 3\)"),
-        ("points.npy", npy(POINTS[:0]), "no points"),
-        ("points.npy", npy(np.array([["a"]])), "not real numbers"),
-        ("points.npy", npy(POINTS + 1j), "not real numbers"),
-        ("points.npz", npz(X=POINTS)[:500], "cut short or damaged"),
-        ("points.npz", npz(X=POINTS).replace(b", }", b",  "), "cut short or damaged"),
-        ("points.npz", b"noise" * 100, "is not an .npz file"),
-        ("points.npz", npz(X=np.array([[1, "a"]], dtype=object)), "Python objects"),
-        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "UTF-8"),
-        *((f"points{ending}", b"", "is empty") for ending in (".npy", ".npz", ".csv", ".h5", ".parquet")),
-        *((f"points{ending}", b"noise" * 100, ending) for ending in (".parquet", ".h5", ".h5ad")),
+        ("points.npy", npy(POINTS)[:500], "damaged"),
+        ("points.npy", npy(POINTS)[:20], "damaged"),
+        ("points.npy", npy(POINTS).replace(b", }", b",  "), "damaged"),  # a bracket that nothing closes
+        ("points.npy", npz(X=POINTS), "ending"),
+        ("points.npy", npy(np.array([[1, "a"]], dtype=object)), "objects"),
+        ("points.npy", npy(np.arange(4.0)), "shape"),
+        ("points.npy", npy(POINTS[None]), "shape"),
+        ("points.npy", npy(POINTS[:0]), "empty"),
+        ("points.npy", npy(np.array([["a"]])), "dtype"),
+        ("points.npy", npy(POINTS + 1j), "dtype"),
+        ("points.npz", npz(X=POINTS)[:500], "damaged"),
+        ("points.npz", npz(X=POINTS).replace(b", }", b",  "), "damaged"),
+        ("points.npz", npz(X=np.array([[1, "a"]], dtype=object)), "objects"),
+        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "damaged"),
+        *((f"points{ending}", b"", "empty") for ending in (".npy", ".npz", ".csv", ".h5", ".parquet")),
+        *((f"points{ending}", b"noise" * 100, "damaged") for ending in (".npy", ".npz", ".h5", ".parquet")),
     ],
 )
-def test_wrong_files_say_what_is_wrong(tmp_path, name, content, words):
+def test_wrong_files_say_what_is_wrong(tmp_path, name, content, code):
     (tmp_path / name).write_bytes(content)
-    if name.endswith((".parquet", ".h5", ".h5ad")):
+    if name.endswith((".parquet", ".h5")):
         needed({".parquet": "pyarrow"}.get(name[6:], "h5py"), "files")
-    with pytest.raises(ValueError, match=words) as caught:
+    with refused(f"file.{code}") as caught:
         read_points(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)

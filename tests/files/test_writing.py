@@ -19,7 +19,7 @@ from ies_gpu.cli.plot import draw
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files import writing
 from ies_gpu.files.points import read_points
-from ies_gpu.files.writing import check_output, whole_or_nothing, write_array, write_table
+from ies_gpu.files.writing import check_output, whole_or_nothing, write_table
 from ies_gpu.run.checkpoint import Checkpoint
 from tests.said import refused
 
@@ -43,7 +43,7 @@ def stage(path, number):
 WRITERS = {
     "run.npz": lambda path, results, k: results[k][0].save(path),
     "model.npz": lambda path, results, k: results[k][1].save(path),
-    "points.npy": lambda path, results, k: writing.write_array(path, np.arange(9000.0 + k)),
+    "points.npy": lambda path, results, k: write_table(path, np.arange(9000.0 + k)),
     "table.csv": lambda path, results, k: write_table(path, results[k][0].embedding, results[k][0].names),
     "map.svg": lambda path, results, k: draw(results[k][0], str(path)),
     "graph.npz": lambda path, results, k: stage(path, k),
@@ -187,7 +187,7 @@ def test_output_is_checked_before_work(tmp_path):
 @pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / "points.npy"
-    write_array(path, POINTS)
+    write_table(path, POINTS)
     before = path.read_bytes()
     with pytest.raises(type(error)), whole_or_nothing(path) as file:
         file.write(b"half of")
@@ -200,17 +200,17 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
 def test_replacing_keeps_permissions_and_links(tmp_path):
     (tmp_path / "data").mkdir()
     real, link = tmp_path / "data" / "points.npy", tmp_path / "link.npy"
-    write_array(real, POINTS)
+    write_table(real, POINTS)
     real.chmod(0o640)
     link.symlink_to(real)
-    write_array(link, 2 * POINTS)
+    write_table(link, 2 * POINTS)
     assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o640
     np.testing.assert_array_equal(read_points(real), 2 * POINTS)
 
 
 def test_objects_are_not_written(tmp_path):
     with refused("output.type", TypeError):
-        write_array(tmp_path / "points.npy", np.array([[{}]], dtype=object))
+        write_table(tmp_path / "points.npy", np.array([[{}]], dtype=object))
     assert os.listdir(tmp_path) == []
 
 
@@ -220,5 +220,5 @@ def test_what_a_killed_process_left_is_removed_after_an_hour_and_nothing_else(tm
         (tmp_path / name).write_bytes(b"half")
         os.utime(tmp_path / name, (0, 0))
     (tmp_path / ".run.npy.fedcba987654.tmp").write_bytes(b"of somebody who began just now")
-    write_array(tmp_path / "run.npy", POINTS)
+    write_table(tmp_path / "run.npy", POINTS)
     assert {path.name for path in tmp_path.iterdir()} == {"run.npy", ".run.npy.fedcba987654.tmp", *kept}
