@@ -1,15 +1,15 @@
 """Branch and bound: the best set with a proof, or how far from the best it can be at most.
 
-For a set A there are a level and a weight for each coordinate, so that ``R(S) <= level + sum of the weights of S - A``.
-With r coordinates to come, submodularity of R1 and, since the logarithm is concave, Jensen's inequality for
-``a_c + sum_k u_kc^2`` in R2 give at every point ::
+With ``G = sum_{k in A} u_k u_k'`` at a point (u_k is row k of U(i)) the score of a set A is ``R1 - R2``:
+``R1 = 1/2 log det G`` and ``R2 = 1/2 sum_c log a_c`` with the diagonal a of G. A set A stands for all S that contain it,
+with r coordinates more. R1 is submodular: it gains no more than the members of S - A gain one by one. The logarithm is
+concave: R2 gains at least the mean of what it would if each of them came r times (Jensen). So at every point ::
 
-    R(S; i) <= R(A; i) + sum_{k in S - A} [ 1/2 log(1 + u_k' G_A^-1 u_k) - 1/(2r) sum_c log(1 + r u_kc^2 / a_c) ]
+    R(S; i) <= R(A; i) + sum_{k in S - A} [ 1/2 log(1 + u_k' G^-1 u_k) - 1/(2r) sum_c log(1 + r u_kc^2 / a_c) ]
 
-The second term is what R2 gains at least; without it this is the plain bound by the gains of R1. A point counts 0
-instead where A is singular or where its own best r coordinates would bring the right-hand side above 0: R <= 0. The
-mean over points is taken before coordinates are chosen, which bounds all sets more tightly than choosing at every
-point.
+A point counts 0 instead where A is singular, or where its own best r coordinates would bring the right-hand side above
+0: R <= 0. The mean over points is taken before coordinates are chosen, which bounds all sets more tightly than choosing
+at every point.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from math import inf, log
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import Backend, backend_of
 from ..backend.array import Array
 from ..backend.kernels.plain import FLOOR
 from .criterion import CandidateSets
-from .heuristics import Pool, Subset, block_sums, exchanged, grown, increments
+from .heuristics import Pool, Subset, exchanged, grown
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 BATCH = 512  # sets scored side by side
+CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
 SOUND = 0.25 * log(FLOOR)  # half the lowest score: a set that scores less at a point is singular up to rounding
 
 
@@ -56,7 +57,7 @@ class Tree:
         bases = bases.astype(np.float64, copy=False)  # as bounds are: scores in float32 pass them by more than ROUNDING
         self.pool, self.s, self.node_limit = Pool(bases, eigenvalues, s), s, node_limit
         self.nodes, self.gap = 0, 0.0
-        self.known: dict[Subset, tuple[float, np.ndarray]] = {}  # levels and weights, which do not depend on zeta
+        self.known: dict[Subset, tuple[float, np.ndarray]] = {}  # bounds of scores, which do not depend on zeta
 
     def search(self, zeta: float) -> None:
         """Prove the best set at zeta, or note the gap."""
@@ -85,37 +86,15 @@ class Tree:
 
     def bound(self, members: Subset, candidates: Subset, zeta: float) -> tuple[float, np.ndarray, float]:
         """The bound of the loss over all completions, the net weight of each candidate, and the level without them."""
-        height, weights = self.weights_of(members)
+        if members not in self.known:
+            self.known[members] = bound_of(self.pool.bases, members, self.s - len(members))
+        height, weights = self.known[members]
         values, r = self.pool.eigenvalues, self.s - len(members)
         level = height - zeta * self.pool.penalty(members)
         net = weights[list(candidates)] - zeta * values[list(candidates)]
         if len(candidates) < r:
             return -inf, net, level
         return level + float(np.sort(net)[len(net) - r :].sum()), net, level
-
-    def weights_of(self, members: Subset) -> tuple[float, np.ndarray]:
-        """Level and weights (m,) of a set."""
-        bases = self.pool.bases
-        (_, m, d), xp, r = bases.shape, backend_of(bases).xp, self.s - len(members)
-        if len(members) < d:
-            return 0.0, np.zeros(m)
-        others = backend_of(bases).asarray(np.setdiff1d(np.arange(m), members))
-
-        def level_and_weights(U: Array) -> Array:
-            found = increments(U, members)
-            score = found.first - found.second
-            gains = 0.5 * xp.log1p(found.quadratic)
-            for ratio in found.ratios:
-                gains -= xp.log1p(r * ratio) / (2 * r)
-            gains = xp.maximum(gains, SOUND / r)  # with a score above SOUND, r of them stay above the floor, 2 SOUND
-            highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
-            counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
-            return xp.concatenate([(counts @ score)[None], counts @ gains])
-
-        if members not in self.known:
-            means = block_sums(bases, level_and_weights) / len(bases)
-            self.known[members] = float(means[0]), means[1:]
-        return self.known[members]
 
     def children(
         self, members: Subset, candidates: Subset, zeta: float, above: float, best: float
@@ -158,3 +137,57 @@ class Tree:
             self.pool.add(sets)
             best = max(best, *(self.pool.loss(subset, zeta) for subset in sets))
         return best
+
+
+def bound_of(bases: Array, members: Subset, r: int) -> tuple[float, np.ndarray]:
+    """Return a level and a weight for each coordinate (m,), so that ``R(S) <= level + sum of the weights of S - A``.
+
+    A are the ``members``, S any set that holds them and r coordinates more.
+    """
+    (n, m, d), backend = bases.shape, backend_of(bases)
+    if len(members) < d:  # R <= 0
+        return 0.0, np.zeros(m)
+    xp, others = backend.xp, backend.asarray(np.setdiff1d(np.arange(m), members))
+
+    def summed(_: Backend, U: Array) -> tuple[Array]:
+        score, quadratic, ratios = parts_of(U, members)
+        gains = 0.5 * xp.log1p(quadratic)
+        for ratio in ratios:
+            gains -= xp.log1p(r * ratio) / (2 * r)
+        gains = xp.maximum(gains, SOUND / r)  # with a score above SOUND, r of them stay above the floor, 2 SOUND
+        highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
+        counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
+        return (xp.concatenate([(counts @ score)[None], counts @ gains]),)
+
+    per_row = CACHE * 8.0 * m * (4 * d + 8)
+    (sums,) = backend.sweep(summed, bases, bytes_per_row=per_row, stage="search", sums=1)
+    means = backend.to_host(sums) / n
+    return float(means[0]), means[1:]
+
+
+def parts_of(U: Array, members: Subset) -> tuple[Array, Array, list[Array]]:
+    """Return R (b,) of a set of d members or more at b points, ``u_k' G^-1 u_k`` (b, m) and each ``u_kc^2 / a_c``."""
+    backend = backend_of(U)
+    xp, chosen = backend.xp, backend.asarray(np.array(members))
+    columns = xp.ascontiguousarray(U.transpose(2, 0, 1), dtype=xp.float64)
+    first, second, quadratic = xp.zeros(len(U)), xp.zeros(len(U)), xp.zeros(U.shape[:2])
+    # Gram-Schmidt on the columns of the set, and the same steps on the rows of all coordinates: afterwards these are
+    # R^-T u_k of G = R'R. Small pivots stay accurate, which those of G itself would not.
+    units: list[Array] = []
+    whitened: list[Array] = []
+    ratios: list[Array] = []
+    for column in columns:
+        rest = column[:, chosen]
+        length = xp.maximum((rest * rest).sum(axis=1), FLOOR)
+        ratios.append(column * column / length[:, None])
+        for unit, done in zip(units, whitened, strict=True):
+            share = (unit * rest).sum(axis=1)[:, None]
+            rest, column = rest - share * unit, column - share * done
+        pivot = xp.maximum((rest * rest).sum(axis=1), FLOOR * length)
+        scale = 1 / xp.sqrt(pivot)[:, None]
+        units.append(rest * scale)
+        whitened.append(column * scale)
+        quadratic += whitened[-1] * whitened[-1]
+        first += 0.5 * xp.log(pivot)
+        second += 0.5 * xp.log(length)
+    return first - second, quadratic, ratios

@@ -280,9 +280,9 @@ def search_submodular(
 ) -> SearchResult:  # fmt: skip
     """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
 
-    From several starts (the best set known, a set grown by greedy additions, random sets) the modular-modular procedure
-    of Iyer and Bilmes [1]_ climbs, and exchanges of single members finish. No exchange of one member improves the
-    result, but nothing proves that it is the best. Path and regret cover only the sets that were scored.
+    The score is a difference of submodular functions. From several starts (the best set known, a set grown by greedy
+    additions, random sets) members are exchanged one at a time [1]_, until no exchange improves the result; nothing
+    proves that it is the best. Path and regret cover only the sets that were scored.
 
     Parameters
     ----------
@@ -298,8 +298,8 @@ def search_submodular(
 
     References
     ----------
-    .. [1] R. Iyer and J. Bilmes, "Algorithms for approximate minimization of the difference between submodular
-           functions", UAI 2012.
+    .. [1] G. Nemhauser, L. Wolsey and M. Fisher, "An analysis of approximations for maximizing submodular set
+           functions", Mathematical Programming 14, 1978.
 
     Examples
     --------

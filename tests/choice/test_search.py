@@ -17,9 +17,8 @@ from ies_gpu import (
     search_submodular,
 )
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.branch_and_bound import ROUNDING, Tree
+from ies_gpu.choice.branch_and_bound import ROUNDING, Tree, bound_of, parts_of
 from ies_gpu.choice.criterion import candidate_subsets, penalties
-from ies_gpu.choice.heuristics import Pool, increments, length_slopes, mean_rises, minorant, random_sets
 from ies_gpu.choice.regularization import regularization_path
 from tests.said import refused
 
@@ -108,21 +107,20 @@ def test_every_greedy_step_is_the_best_by_brute_force(rng, on, zeta):
     assert found.search_order == order[:4] and found.subset == tuple(sorted(order[:4]))
 
 
-# --- increments and bounds ---
+# --- bounds ---
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_increments_are_differences_of_the_parts(rng, on, d):
+def test_what_a_coordinate_adds_is_a_difference_of_the_parts(rng, on, d):
     U = np.linalg.qr(rng.normal(size=(20, 8, d)))[0]
     members = (0, 2, 5, 6)[: max(d, 2)]
-    found = on(increments)(U, members)
+    score, quadratic, ratios = on(parts_of)(U, members)
     first, second = parts(U, members)
-    np.testing.assert_allclose(found.first, first, atol=1e-12)
-    np.testing.assert_allclose(found.second, second, atol=1e-12)
+    np.testing.assert_allclose(score, first - second, atol=1e-12)
     for k in set(range(8)) - set(members):
         more = parts(U, (*members, k))
-        np.testing.assert_allclose(0.5 * np.log1p(found.quadratic[:, k]), more[0] - first, atol=1e-10)
-        rise = sum(0.5 * np.log1p(ratio[:, k]) for ratio in found.ratios)
+        np.testing.assert_allclose(0.5 * np.log1p(quadratic[:, k]), more[0] - first, atol=1e-10)
+        rise = sum(0.5 * np.log1p(ratio[:, k]) for ratio in ratios)
         np.testing.assert_allclose(rise, more[1] - second, atol=1e-10)
 
 
@@ -131,10 +129,9 @@ def test_no_completion_exceeds_the_bound(rng, d, s):
     U, _ = frames(rng, d=d)
     sets = candidate_subsets(9, s)
     scores = dict(zip(map(tuple, sets.tolist()), score_subsets(U, sets), strict=True))
-    tree = Tree(U, np.ones(9), s, 0)
     for size in range(1, s):
         for members in map(tuple, candidate_subsets(9, size).tolist()):
-            level, weights = tree.weights_of(members)
+            level, weights = bound_of(U, members, s - size)
             for rest in combinations(sorted(set(range(9)) - set(members)), s - size):
                 subset = tuple(sorted((*members, *rest)))
                 assert scores[subset] <= level + weights[list(rest)].sum() + 1e-10
@@ -143,10 +140,11 @@ def test_no_completion_exceeds_the_bound(rng, d, s):
 def test_scores_of_bases_in_float32_do_not_pass_their_bounds(rng, backend):
     U = backend.asarray(np.linalg.qr(rng.normal(size=(300, 9, 2)))[0].astype(np.float32))
     tree = Tree(U, np.sort(rng.uniform(0.01, 1, 9)), 4, 0)
-    tree.pool.add(map(tuple, candidate_subsets(9, 4).tolist()))
-    for subset, score in tree.pool.scores.items():
-        level, weights = tree.weights_of(subset[:-1])  # with one coordinate to come the bound is the score
-        assert score <= level + weights[subset[-1]] + ROUNDING
+    sets = candidate_subsets(9, 4).tolist()
+    tree.pool.add(map(tuple, sets))
+    for *members, last in sets:
+        level, weights = bound_of(tree.pool.bases, tuple(members), 1)  # with one to come the bound is the score
+        assert tree.pool.scores[*members, last] <= level + weights[last] + ROUNDING
 
 
 @pytest.mark.parametrize("zeta", [0.0, 0.05, 0.5])
@@ -187,34 +185,7 @@ def test_the_gap_holds_when_a_limit_stops_the_search(rng, limit):
         assert found.details["nodes"] <= limit
 
 
-# --- the submodular procedures ---
-
-
-def test_the_gains_along_an_order_bound_r1_from_below_and_are_tight(rng, backend):
-    U = np.linalg.qr(rng.normal(size=(40, 9, 2)))[0]
-    pool = Pool(backend.asarray(U), np.ones(9), 5)
-    for subset in random_sets(9, 5, 5, rng):
-        gains, base = minorant(pool, subset, 0.0, rng)
-        assert base[0] == 0 and set(base) < set(subset)
-
-        def bound(members, gains=gains, base=base):
-            return parts(U, base)[0].mean() + sum(gains[k] for k in members if k not in base)
-
-        assert bound(subset) == pytest.approx(parts(U, subset)[0].mean(), abs=1e-10)
-        for rest in combinations(sorted(set(range(9)) - set(base)), 3):
-            assert bound((*base, *rest)) <= parts(U, (*base, *rest))[0].mean() + 1e-10
-
-
-def test_the_tangent_bounds_r2_from_above_and_its_gains_are_exact(rng):
-    U = np.linalg.qr(rng.normal(size=(40, 9, 3)))[0]
-    subset = (0, 2, 3, 7)
-    here = parts(U, subset)[1].mean()
-    slopes = length_slopes(U, subset)
-    for other in candidate_subsets(9, 4).tolist():
-        assert here + slopes[other].sum() - slopes[list(subset)].sum() >= parts(U, other)[1].mean() - 1e-12
-    rises, own = mean_rises(U, subset), score_subsets(U, [subset])[0]
-    for k in (1, 4, 8):
-        assert own + rises[k] == pytest.approx(score_subsets(U, [sorted((*subset, k))])[0], abs=1e-12)
+# --- exchanges ---
 
 
 @pytest.mark.parametrize(("d", "s", "zeta"), [(2, 3, 0.0), (2, 5, 0.1), (3, 5, 0.02), (4, 4, 0.05)])
