@@ -1,7 +1,7 @@
 """Branch and bound: the best set with a proof, or how far from the best it can be at most.
 
 With ``G = sum_{k in A} u_k u_k'`` at a point (u_k is row k of U(i)) the score of a set A is ``R1 - R2``:
-``R1 = 1/2 log det G`` and ``R2 = 1/2 sum_c log a_c`` with the diagonal a of G. A set A stands for all S that contain it,
+``R1 = 1/2 log det G`` and ``R2 = 1/2 sum_c log a_c`` with the diagonal a of G. A stands for all sets S that contain it,
 with r coordinates more. R1 is submodular: it gains no more than the members of S - A gain one by one. The logarithm is
 concave: R2 gains at least the mean of what it would if each of them came r times (Jensen). So at every point ::
 
