@@ -213,7 +213,7 @@ def copies_in(distances: Distances) -> list[Finding]:
     times = times_each(distances)
     if times < COPIES:
         return []
-    text = f"each point comes {times:.1f} times on average, and copies explain each other; drop them"
+    text = f"a point has {times - 1:.1f} exact copies on average, and copies explain each other; drop them"
     return [grave("choice.copies", text)]
 
 

@@ -144,7 +144,7 @@ def principal_axes_of(points: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 
 def times_each(distances: Distances) -> float:
-    """How many times a point comes on average, itself counted."""
+    """Return how many points are where a point is, on average, itself counted."""
     return float((distances.table == 0).sum()) / len(distances.rows)
 
 

@@ -263,9 +263,11 @@ def needed(lost: list[float], subset: tuple[int, ...], first: tuple[int, ...]) -
     if more >= AS_GOOD:
         text = f"the leading {names_text(first)} lose {min(lost[1], 1.0):.0%} along their worst direction"
         return Answer("good", more, text), []
-    keep, them = ("keeps", "it") if len(first) == 1 else ("keep", "them")
-    text = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
-    return Answer("fair" if more > -AS_GOOD else "bad", more, text), [note("choice.leading_as_good", text)]
+    level, word = ("fair", "as good") if more > -AS_GOOD else ("bad", "better")
+    are, lose, them = ("is", "loses", "it") if len(first) == 1 else ("are", "lose", "them")
+    text = f"the leading {names_text(first)} {are} {word}, and {lose} {min(lost[1], 1.0):.0%} along the worst direction"
+    text += f"; for trees and clusters, prefer {them}"
+    return Answer(level, more, text), [note("choice.leading_as_good", text)]
 
 
 def doubts_of(

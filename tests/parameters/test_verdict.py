@@ -91,7 +91,7 @@ def test_where_the_leading_coordinates_do_as_well_a_note_says_so_and_the_verdict
     assert found.subset != (0, 1, 2, 3) and found.judgement["needed"].level in ("fair", "bad")
     assert found.verdict == "doubtful" and "choice.leading_as_good" in {finding.code for finding in found.findings}
     assert all(question_of(finding) != "needed" for finding in found.findings if finding.is_doubt)
-    assert verdict_on([note("choice.leading_as_good", "as well")]) == "sure"
+    assert verdict_on([note("choice.leading_as_good", "as good")]) == "sure"
 
 
 def test_loops_are_left_out_where_many_coordinates_are_stray_with_them():
