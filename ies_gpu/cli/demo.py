@@ -89,9 +89,10 @@ def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], N
         say("  (pictures need matplotlib: pip install 'ies-gpu[plot]', then run this again)")
         return
     from .. import plot
+    from ..plot.figure import set_label
 
     for name, chosen in (("naive", NAIVE), ("chosen", None)):
-        title = f"{name.capitalize()}: {plot.set_label(chosen or selection.subset)}"
+        title = f"{name.capitalize()}: {set_label(chosen or selection.subset)}"
         figure = plot.embedding(selection, chosen, colors=colors, title=title)
         figure.savefig(folder / f"{name}.png", dpi=150)
         say(f"  {name + '.png':<15} the {name} map")

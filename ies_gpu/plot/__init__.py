@@ -7,7 +7,6 @@ Each function returns a ``matplotlib.figure.Figure`` that belongs to no window a
 from __future__ import annotations
 
 from .evidence import diagnosis, path, stability, volumes
-from .figure import set_label
 from .maps import embedding, points
 
-__all__ = ["diagnosis", "embedding", "path", "points", "set_label", "stability", "volumes"]
+__all__ = ["diagnosis", "embedding", "path", "points", "stability", "volumes"]

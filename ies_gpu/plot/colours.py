@@ -134,18 +134,14 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         found[known] = np.where(np.isfinite(members), members, np.nan)
         return found, None, 0
     names, codes = np.unique(members, return_inverse=True)
-    order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
+    order = range(len(names)) if kind in "biu" else sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found[known] = np.argsort(order)[codes]
     return _used(found, [str(names[k]) for k in order], most)
 
 
-def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]]]:
-    """Return a key that sorts numbers by size, before words, and digits in words by size too ("c2" before "c10")."""
-    try:
-        return False, float(word), []
-    except ValueError:  # of two numbers without leading zeros the longer is larger; Python converts few digits
-        parts = re.findall(r"([^0-9]*)0*([0-9]*)", word)
-        return True, 0.0, [(text, len(digits), digits) for text, digits in parts]
+def _natural(word: str) -> list[tuple[float, str]]:
+    """Return a key that sorts digits in words by size ("c2" before "c10"), and before letters."""
+    return [(float(part), "") if part.isdecimal() else (np.inf, part) for part in re.split(r"(\d+)", word) if part]
 
 
 def _is_missing(value: Any) -> bool:

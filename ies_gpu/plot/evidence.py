@@ -18,7 +18,6 @@ from ..results.selection import Selection, check_selection
 from ..validation import check_members, check_real_array
 from .figure import (
     COLORS,
-    add_axes,
     axis_labels,
     check_axes,
     check_kind,
@@ -27,9 +26,9 @@ from .figure import (
     mark_size,
     new_figure,
     on_host,
+    picture,
     scatter,
     set_label,
-    styled,
     tint,
     unit_mean_square,
 )
@@ -43,7 +42,7 @@ SETS = 6  # rivals in the picture of a stability
 COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
-@styled()
+@picture
 def path(selection: Selection, *, ax: Any = None) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
@@ -52,21 +51,17 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
 
     Parameters
     ----------
-    selection : Selection
-        The result of :func:`ies_gpu.select_coordinates`.
+    {selection}
     ax : pair of matplotlib.axes.Axes, optional
         Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure, which belongs to no window. A notebook shows it.
+    {figure}
 
     Examples
     --------
-    >>> from ies_gpu import datasets, plot, select_coordinates
-    >>> X = datasets.load("D1", n_samples=500).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    {strip}
     >>> figure = plot.path(selection)
     """
     sets = shown_sets(check_selection(selection))
@@ -152,7 +147,7 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     axes.legend(frameon=False, loc="upper right")
 
 
-@styled()
+@picture
 def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: Any = None) -> Figure:
     """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
 
@@ -160,23 +155,18 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
 
     Parameters
     ----------
-    selection : Selection
-        The result of :func:`ies_gpu.select_coordinates`.
+    {selection}
     subsets : sequence of sets, or one set, optional
         0-based numbers or names. By default the chosen set.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw into.
+    {ax}
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure, which belongs to no window. A notebook shows it.
+    {figure}
 
     Examples
     --------
-    >>> from ies_gpu import datasets, plot, select_coordinates
-    >>> X = datasets.load("D1", n_samples=500).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    {strip}
     >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
     """
     m = check_selection(selection).coordinates.shape[1]
@@ -200,7 +190,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     return axes.figure
 
 
-@styled()
+@picture
 def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
@@ -209,43 +199,38 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     found : Diagnosis
         The result of :func:`ies_gpu.diagnose`.
     points : array of shape (n, D), optional
-        The data, or its true parameters, for a second panel, which shows the first 3 columns. Without it the second
-        panel shows the collapse.
+        The data, or its true parameters, for a second panel, which shows the first 3 columns.
     ax : matplotlib.axes.Axes, optional
         Axes to draw the map into, without a second panel; with ``projection="3d"`` for three coordinates.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure, which belongs to no window. A notebook shows it.
+    {figure}
 
     Examples
     --------
-    >>> from ies_gpu import datasets, diagnose, plot, select_coordinates
-    >>> X = datasets.load("D1", n_samples=500).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    {strip}
+    >>> from ies_gpu import diagnose
     >>> figure = plot.diagnosis(diagnose(selection), points=X[:, :2])
     """
     check_kind("found", found, Diagnosis)
     if len(found.subset) < 2:
         raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
-    figure = None if ax is not None else new_figure(11, 4.8)
-    left = add_axes(figure, (1, 2, 1), Y.shape[1]) if figure else check_axes(ax, Y.shape[1])
-    draw_findings(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
-    left.set_title(f"The map by {set_label(found.subset)}")
-    if figure is None:
-        left.legend(markerscale=3)
-        return left.figure
-    if points is None:
-        draw_collapse(figure.add_subplot(1, 2, 2), found)
-    else:
-        data = on_host(check_real_array("points", points, 2))
+    if ax is not None:
+        draw_findings(check_axes(ax, Y.shape[1]), Y, found)
+        ax.legend(markerscale=3)
+        return ax.figure
+    data = None if points is None else on_host(check_real_array("points", points, 2))
+    figure = new_figure(6.5 if data is None else 11, 4.8)
+    left = add_axes(figure, (1, 1 if data is None else 2, 1), Y.shape[1])
+    draw_findings(left, Y, found)
+    if data is not None:
         if data.shape[0] != len(Y) or data.shape[1] < 2:
             text = f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}"
             raise refusal("points.shape", text)
         right = add_axes(figure, (1, 2, 2), min(3, data.shape[1]))
-        draw_findings(right, data[:, :3], axis_labels(range(3), "x"), found)
+        draw_findings(right, data[:, :3], found, axis_labels(range(3), "x"))
         of_more = f" (the first 3 of {data.shape[1]} columns)" if data.shape[1] > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
@@ -255,8 +240,13 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     return figure
 
 
-def draw_findings(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:
-    """Draw the points with what was found at them, and lines between those that cross."""
+def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
+    """Add axes in 2-D or 3-D."""
+    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
+
+
+def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[str] = ()) -> None:
+    """Draw points with what was found at them, and lines between those that cross; without labels, the map."""
     parts = (found.dependencies, found.knots, (found.crossings,), (found.overlaps,))
     groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
     fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), mark_size(len(Y))
@@ -266,22 +256,12 @@ def draw_findings(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagno
             scatter(axes, Y[rows], s=3 * size, c=tint(number), label=f"{name} ({len(rows):,})", zorder=3)
     for a, b in found.crossings[:PAIRS]:
         axes.plot(*Y[[a, b]].T, color=tint(2), linewidth=0.5, alpha=0.5)
-    label_axes(axes, labels[: Y.shape[1]])
+    label_axes(axes, labels or axis_labels(found.subset, more=" (root mean square 1)"))
+    if not labels:
+        axes.set_title(f"The map by {set_label(found.subset)}")
 
 
-def draw_collapse(axes: Any, found: Diagnosis) -> None:
-    """Draw a histogram of the collapse."""
-    top = max(4.0, float(np.quantile(found.collapse, 0.999)))
-    axes.hist(np.clip(found.collapse, 0.5, top), np.geomspace(0.5, top, 60), color="0.6")
-    axes.axvline(1.0, color=ink(), linestyle=":", linewidth=1)
-    axes.set(xscale="log", yscale="log", ylabel="points", title="How far the map throws points together")
-    ticks = [t for t in (0.5, 1, 2, 3, 5, 10, 20, 50, 100, 200) if t <= top]
-    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel("collapse: spread of the nearest points in the map (1: kept together)")
-
-
-@styled()
+@picture
 def stability(found: Stability, *, ax: Any = None) -> Figure:
     """Draw how often refitted subsamples choose each set.
 
@@ -289,19 +269,16 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     ----------
     found : Stability
         The result of :func:`ies_gpu.selection_stability`.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw into.
+    {ax}
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure, which belongs to no window. A notebook shows it.
+    {figure}
 
     Examples
     --------
-    >>> from ies_gpu import datasets, plot, select_coordinates, selection_stability
-    >>> X = datasets.load("D1", n_samples=500).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    {strip}
+    >>> from ies_gpu import selection_stability
     >>> figure = plot.stability(selection_stability(selection, X=X, n_refits=3))
     """
     check_kind("found", found, Stability)
@@ -324,7 +301,7 @@ def one_panel(ax: Any, width: float, height: float) -> Any:
     return new_figure(width, height).subplots() if ax is None else check_axes(ax, 2)
 
 
-@styled()
+@picture
 def dimension_figure(estimate: Any) -> Figure:
     """Return the spectrum behind a dimension."""
     axes = one_panel(None, 6.4, 4.2)
@@ -344,7 +321,7 @@ def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
     axes.legend(frameon=False)
 
 
-@styled()
+@picture
 def parameters_figure(found: Any) -> Figure:
     """Return what an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
     basis, d, s = found.basis, found.intrinsic_dim, found.subset_size

@@ -1,21 +1,25 @@
-"""What all pictures are made of: fonts and colours, figures, panels with points in them, labels."""
+"""What all pictures are made of: fonts and colours, figures, panels with points in them, labels, documentation."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..backend import to_host
 from ..errors import brief
 from ..findings import refusal
-from ..validation import check_array, check_integer, check_members, check_text
+from ..options import documented
+from ..validation import check_array, check_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Owner = TypeVar("Owner")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -37,11 +41,42 @@ ON_DARK = {"#000000": "#BFFFDF", "#5A3C00": "#FFFF00", "#1E2D96": "#00FF9F"}  # 
 CYCLIC = (
     "#A8780D", "#D6494A", "#DD32A0", "#B53FDE", "#7069EE", "#338CC2", "#28999A", "#1CA05A", "#6E980D", "#A8780D",
 )  # fmt: skip
+# what the docstrings of pictures share
+TEXTS = {
+    "selection": """selection : Selection
+    The result of :func:`ies_gpu.select_coordinates`.""",
+    "colors": """colors : array, pandas.Series, pandas.DataFrame or dict, optional
+    What colours the points, with one value per point of the input or of the picture. Strings, booleans,
+    ``pandas.Categorical`` and integers with at most 12 different values are classes and get a legend; other numbers
+    get a colour bar. Missing values are grey. A frame or a dict gives one panel per column. The name of a Series or
+    column is the label.""",
+    "cmap": """cmap : str, optional
+    Matplotlib's name of the colour map for numbers, by default "viridis", and a cyclic one for angles that
+    fill a turn.""",
+    "ax": """ax : matplotlib.axes.Axes, optional
+    Axes to draw into.""",
+    "ax_of_points": """ax : matplotlib.axes.Axes, optional
+    Axes to draw into, for one way to colour the points and two or three columns. Three need axes with
+    ``projection="3d"``.""",
+    "figure": """matplotlib.figure.Figure
+    The figure, which belongs to no window. A notebook shows it.""",
+    "strip": """\
+>>> from ies_gpu import datasets, plot, select_coordinates
+>>> X = datasets.load("D1", n_samples=500).X
+>>> known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2}
+>>> selection = select_coordinates(X, **known)""",
+}
+
+
+def picture(function: Owner) -> Owner:
+    """Decorator: a function draws in our style, and its docstring is filled from the texts that pictures share."""
+    drawn: Any = styled()
+    return documented(drawn(function), TEXTS)
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Use our fonts and lines while a figure is built; also a decorator. The ink is that of the user's style."""
+    """Use our fonts and lines while a figure is built. The ink is that of the user's style."""
     try:
         import matplotlib
     except ImportError:
@@ -74,26 +109,8 @@ def tint(number: int) -> str:
 
 
 def set_label(subset: Iterable[int]) -> str:
-    r"""Write a set of coordinates as the paper does, for Matplotlib.
-
-    Parameters
-    ----------
-    subset : iterable of int
-        0-based numbers.
-
-    Returns
-    -------
-    str
-        Counted from 1, in Matplotlib's notation for formulas.
-
-    Examples
-    --------
-    >>> from ies_gpu import plot
-    >>> print(plot.set_label((0, 6)))
-    $\{\phi_{1},\, \phi_{7}\}$
-    """
-    numbers = [check_integer("subset", k, low=0) for k in check_members("subset", subset, "numbers such as (0, 6)")]
-    return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in numbers) + r"\}$"
+    """Return a set of coordinates as the paper writes it, in Matplotlib's notation for formulas."""
+    return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in subset) + r"\}$"
 
 
 def axis_labels(numbers: Iterable[int], symbol: str = r"\phi", more: str = "") -> list[str]:
@@ -107,8 +124,9 @@ def as_written(name: str) -> str:
 
 
 def label_axes(axes: Any, labels: Sequence[str]) -> None:
-    """Name two or three axes."""
-    axes.set(**{f"{axis}label": label for axis, label in zip("xyz", labels, strict=False)})
+    """Name the two or three axes that there are."""
+    names = ("x", "y", "z") if axes.name == "3d" else ("x", "y")
+    axes.set(**{f"{axis}label": label for axis, label in zip(names, labels, strict=False)})
 
 
 def on_host(array: Any, name: str = "values") -> np.ndarray:
@@ -132,18 +150,27 @@ def unit_mean_square(Y: np.ndarray) -> np.ndarray:
     return Y / np.maximum(np.sqrt((Y * Y).mean(axis=0)), np.finfo(float).tiny)
 
 
+@cache
+def figure_class() -> type[Figure]:
+    """Return the class of our figures, which needs Matplotlib."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        """A figure that belongs to no window; a notebook shows it as the last expression of a cell."""
+
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png")
+            return file.getvalue()
+
+    return Picture
+
+
 def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:
-    """Return a figure that belongs to no window; ``wspace`` is the room between columns as a share of their width."""
+    """Return a figure; ``wspace`` is the room between columns as a share of their width."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from .picture import Picture
-
-    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
-
-
-def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
-    """Add axes at a place of a grid (rows, columns, number from 1 on), in 2-D or 3-D."""
-    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
+    return figure_class()(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
 
 
 def check_axes(ax: Any, dimensions: int) -> Any:

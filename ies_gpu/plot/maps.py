@@ -23,9 +23,9 @@ from .figure import (
     mark_size,
     new_figure,
     on_host,
+    picture,
     scatter,
     set_label,
-    styled,
     unit_mean_square,
 )
 
@@ -37,79 +37,62 @@ STRAYS = 0.01  # the largest share of points that count as strays
 WORTH = 2.5  # times as wide must the picture be with the strays for them to be left out
 
 
-@styled()
+@picture
 def embedding(
     selection: Selection, subset: Sequence[int | str] | None = None, *, colors: Any = None, title: str | None = None,
     cmap: str | None = None, ax: Any = None,
 ) -> Figure:  # fmt: skip
     """Draw the points in the chosen coordinates, or in any others.
 
-    Two coordinates are drawn in 2-D, three in 3-D, and more as a grid of all pairs. One is drawn against the first of
-    the others, so points on a curve give a curve. Up to 1% of the points that lie far out, and would shrink the rest
-    of the picture, are not drawn; the picture says how many.
+    Two coordinates are drawn in 2-D, the first three of more in 3-D. One is drawn against the first of the others, so
+    points on a curve give a curve. Up to 1% of the points that lie far out, and would shrink the rest of the picture,
+    are not drawn; the picture says how many.
 
     Parameters
     ----------
-    selection : Selection
-        The result of :func:`ies_gpu.select_coordinates`.
+    {selection}
     subset : sequence of int or str, optional
         0-based numbers or names such as "phi7". By default the chosen set.
-    colors : array, pandas.Series, pandas.DataFrame or dict, optional
-        What colours the points, with one value per input point or per row of ``selection.points``. Strings, booleans,
-        ``pandas.Categorical`` and integers with at most 12 different values are classes and get a legend; other numbers
-        get a colour bar. Missing values are grey. A frame or a dict gives one panel per column. The name of a Series or
-        column is the label.
+    {colors}
     title : str, optional
         By default it names the coordinates.
-    cmap : str, optional
-        Matplotlib's name of the colour map for numbers, by default "viridis", and a cyclic one for angles that
-        fill a turn.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw into, for one way to colour the points and up to three coordinates. Three need axes with
-        ``projection="3d"``.
+    {cmap, ax_of_points}
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure, which belongs to no window. A notebook shows it.
+    {figure}
 
     Examples
     --------
-    >>> from ies_gpu import datasets, plot, select_coordinates
-    >>> strip = datasets.load("D1", n_samples=500)
-    >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> figure = plot.embedding(selection, colors=strip.truth[:, 0] > 10)
+    {strip}
+    >>> figure = plot.embedding(selection, colors=X[:, 0] > 0)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
     Y = with_turned(check_selection(selection))[0] if subset is None else on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
-    title = heading(title, f"Embedding by {set_label(chosen)}")
-    return _drawn(*_columns(unit_mean_square(Y), chosen), colours, cmap, title, ax)
+    title = heading(title, f"Embedding by {set_label(chosen)}{' (the first three)' * (len(chosen) > 3)}")
+    return _drawn(*_columns(unit_mean_square(Y), chosen[:3]), colours, cmap, title, ax)
 
 
-@styled()
+@picture
 def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | None = None, ax: Any = None) -> Figure:
     """Draw the input, to scale.
 
     The first two columns are drawn if the third is thin (a tenth of them or less), otherwise the first three in 3-D.
-    The title says so if there are more than three.
 
     Parameters
     ----------
     X : array or pandas.DataFrame of shape (n, D)
         Points. The columns of a frame name the axes.
-    colors : array, pandas.Series, pandas.DataFrame or dict, optional
-        As in :func:`ies_gpu.plot.embedding`.
+    {colors}
     title : str, optional
-        None by default, or which columns are drawn.
-    cmap, ax : optional
-        As in :func:`ies_gpu.plot.embedding`.
+        None by default, or which columns are drawn if there are more than three.
+    {cmap, ax_of_points}
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure, which belongs to no window. A notebook shows it.
+    {figure}
 
     Examples
     --------
@@ -152,18 +135,13 @@ def _drawn(
     if cmap is not None:
         check_cmap(cmap)
     if ax is None:
-        what = Y, labels, colours, cmap
-        figure = pairs(*what) if Y.shape[1] > 3 else panels(*what, to_scale=to_scale)
+        figure = panels(Y, labels, colours, cmap, to_scale=to_scale)
         if title:
             figure.suptitle(title, fontsize=12)
         return figure
     if len(colours) > 1:
         text = f"ax is for one way to colour the points, got {len(colours)}"
         raise refusal("ax.colors", text, "leave ax out for one panel each")
-    if Y.shape[1] > 3:
-        raise refusal(
-            "ax.subset", f"ax is for up to 3 coordinates, got {Y.shape[1]}", "leave it out for a grid of pairs"
-        )
     check_axes(ax, Y.shape[1])
     draw_panel(ax, Y, labels, colours[0], cmap)
     if to_scale:
@@ -201,9 +179,9 @@ def outside_text(inside: np.ndarray) -> str:
     return f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside" if count else ""
 
 
-def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None, share: float = 1.0) -> Any:
+def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None) -> Any:
     """Draw points (n, 2) or (n, 3); return what a colour bar needs, or None where there is no need of one."""
-    options: dict[str, Any] = {"s": share * mark_size(len(Y))}
+    options: dict[str, Any] = {"s": mark_size(len(Y))}
     values = colouring.values
     known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
     if not known.all():
@@ -216,8 +194,8 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None,
     return None
 
 
-def legend_of(colouring: Colouring) -> dict[str, Any]:
-    """Return handles and layout of the legend of classes."""
+def add_legend(axes: Any, colouring: Colouring, **place: Any) -> None:
+    """Add a legend of the classes, and of missing values."""
     from matplotlib.lines import Line2D
 
     names = [as_written(name) for name in colouring.classes or ()]
@@ -225,30 +203,23 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
     if colouring.missing:
         tints, names = [*tints, GREY], [*names, f"missing ({colouring.missing:,})"]
     handles = [Line2D([], [], linestyle="", marker="o", color=tint, markersize=6) for tint in tints]
-    return {
-        "handles": handles, "labels": names, "title": as_written(colouring.name) or None, "frameon": False,
-        "handletextpad": 0.2, "alignment": "left",
-    }  # fmt: skip
-
-
-def add_bar(figure: Any, drawn: Any, colouring: Colouring, **place: Any) -> None:
-    """Add a colour bar with the name of what colours the points, and a word on grey ones."""
-    grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
-    figure.colorbar(drawn, **place).set_label(f"{as_written(colouring.name)} {grey}".strip())
+    axes.legend(handles, names, title=as_written(colouring.name) or None, handletextpad=0.2, alignment="left", **place)
 
 
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
-    """Add a colour bar or a legend to the right of axes."""
+    """Add a colour bar or a legend to the right of axes; in a figure that makes no room there, within them."""
     space = axes.name == "3d"
-    roomy = axes.figure.get_layout_engine() is not None  # a figure without one makes no room beside its axes
+    roomy = axes.figure.get_layout_engine() is not None
     if colouring.classes is not None:
-        beside = {"loc": "upper left", "bbox_to_anchor": (1.15 if space else 1.01, 1)}
-        axes.legend(**legend_of(colouring) | (beside if roomy else {"loc": "upper right", "frameon": True}))
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.15 if space else 1.01, 1), "frameon": False}
+        add_legend(axes, colouring, **beside if roomy else {"loc": "upper right"})
     elif drawn is not None:
         # a bar inside the axes' frame keeps their height, to scale or not
         inside = {"cax": axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))} if roomy and not space else {}
         room = {"ax": axes, "shrink": 0.7 if space else 1, "pad": 0.14 if space else 0.02}
-        add_bar(axes.figure, drawn, colouring, **inside or room)
+        grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
+        bar = axes.figure.colorbar(drawn, **inside or room)
+        bar.set_label(f"{as_written(colouring.name)} {grey}".strip())
 
 
 def draw_panel(
@@ -286,36 +257,3 @@ def panels(
     if space:
         figure.draw_without_rendering()  # axes in space change their shape in the first layout, which cuts the legend
     return figure
-
-
-def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None) -> Figure:
-    """Draw all pairs of columns as a triangle of panels with common axes, one triangle per way to colour the points."""
-    inside, steps, columns = near(Y), Y.shape[1] - 1, min(2, len(colours))
-    side, rows = float(np.clip(7.5 / steps, 1.3, 2.2)) * steps + 0.8, -(-len(colours) // columns)
-    figure = new_figure(side * columns, side * rows + 0.3)
-    parts = figure.subfigures(rows, columns, squeeze=False, wspace=0.02)
-    for part, colouring in zip(parts.flat, colours, strict=False):
-        _triangle(part, Y[inside], labels, colouring.of(inside), cmap)
-    if not inside.all():
-        figure.supxlabel(outside_text(inside), fontsize=9, x=0.99, ha="right")
-    return figure
-
-
-def _triangle(part: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None) -> None:
-    steps = Y.shape[1] - 1
-    grid = part.subplots(steps, steps, squeeze=False, sharex="col", sharey="row")
-    drawn = None
-    for (row, column), axes in np.ndenumerate(grid):
-        if column > row:
-            axes.set_axis_off()
-            continue
-        drawn = draw_cloud(axes, Y[:, [column, row + 1]], colouring, cmap, 0.5)
-        axes.locator_params(nbins=3)
-        axes.set_xlabel(labels[column] if row == steps - 1 else "")
-        axes.set_ylabel(labels[row + 1] if column == 0 else "")
-    free = grid[0, -1]  # the corner above the triangle
-    if colouring.classes is not None:
-        key = free.legend(loc="upper right", bbox_to_anchor=(1, 1), **legend_of(colouring))
-        key.set_in_layout(False)  # it may be wider and higher than its corner, which is free on both sides
-    elif drawn is not None:
-        add_bar(part, drawn, colouring, cax=free.inset_axes((0.55, 0.0, 0.09, 1)))

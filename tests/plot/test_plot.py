@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from ies_gpu import datasets, diagnose, plot, select_coordinates
 from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
+from ies_gpu.plot.figure import set_label
 from tests.said import refused
 
 from .pictures import drawn
@@ -56,14 +57,14 @@ def test_embedding_shows_the_chosen_coordinates(selection, data):
     assert [axes.child_axes[0].get_ylabel() for axes in shown] == list(data.colors)  # the colour bars
 
 
-@pytest.mark.parametrize(("subset", "count"), [((0, 1), 1), (("phi1", "phi4", 5), 1), ((0, 1, 2, 3), 6)])
-def test_any_set_can_be_drawn(selection, subset, count):
+@pytest.mark.parametrize("subset", [(0, 1), ("phi1", "phi4", 5), (0, 1, 2, 3)])
+def test_any_set_can_be_drawn_and_of_more_than_three_the_first(selection, subset):
     figure = drawn(plot.embedding(selection, subset, colors=selection.log_volumes))
-    clouds = [axes for axes in figure.axes if axes.collections and axes.get_label() != "<colorbar>"]
-    assert len(clouds) == count
-    assert clouds[0].name == ("3d" if len(subset) == 3 else "rectilinear")
+    (cloud,) = [axes for axes in figure.axes if axes.collections and axes.get_label() != "<colorbar>"]
+    assert cloud.name == ("3d" if len(subset) > 2 else "rectilinear")
     numbers = [int(k[3:]) if isinstance(k, str) else k + 1 for k in subset]
     assert all(f"phi_{{{k}}}" in figure.get_suptitle() for k in numbers)
+    assert ("the first three" in figure.get_suptitle()) == (len(subset) > 3)
 
 
 def test_a_set_of_one_is_drawn_as_a_curve(selection):
@@ -120,7 +121,7 @@ def test_one_stray_point_does_not_set_the_axes(selection):
     assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1
 
 
-@pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2), (0, 1, 2, 3)], ids=["flat", "in space", "grid"])
+@pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2)], ids=["flat", "in space"])
 def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset):
     figure = plot.embedding(selection, subset, colors=WORDS)
     canvas = FigureCanvasAgg(figure)
@@ -128,9 +129,6 @@ def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset
     (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
-    if len(subset) == 4:  # a long legend leaves the panels their width
-        widths = {round(axes.get_position().width, 3) for axes in figure.axes if axes.axison}
-        assert max(widths) < 1.02 * min(widths)
 
 
 @pytest.mark.parametrize("colors", [WORDS, np.linspace(0, 1, N)], ids=["classes", "numbers"])
@@ -146,8 +144,7 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
     assert key.get_tightbbox(canvas.get_renderer()).x1 < other.get_tightbbox(canvas.get_renderer()).x0
     assert other.get_position().bounds == before
     for subset, wrong, code in (
-        ((0, 1, 2), colors, "ax.projection"),
-        ((0, 1, 2, 3), colors, "ax.subset"),
+        ((0, 1, 2, 3), colors, "ax.projection"),
         ((0, 1), {"a": WORDS, "b": WORDS}, "ax.colors"),
     ):
         with refused(code):
@@ -191,7 +188,7 @@ def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
     low, high = selection.zeta_interval
     assert left.patches[0].get_extents().transformed(left.transData.inverted()).intervalx == pytest.approx([low, high])
     labels = [text.get_text() for text in right.get_xticklabels()]
-    assert labels == [plot.set_label(segment.subset) for segment in selection.path]
+    assert labels == [set_label(segment.subset) for segment in selection.path]
     medians = [line.get_ydata()[0] for line in right.lines if line.get_linewidth() == 1.5]
     np.testing.assert_allclose(medians, np.median(selection.regrets, axis=0))
     marked = np.sort(np.concatenate([marks.get_offsets()[:, 1] for marks in right.collections]))
@@ -216,7 +213,7 @@ def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     )  # fmt: skip
     figure = drawn(plot.path(changed))
     labels = [text.get_text() for text in figure.axes[1].get_xticklabels()]
-    assert plot.set_label(chosen.subset) in labels and len(labels) == min(count, 12)
+    assert set_label(chosen.subset) in labels and len(labels) == min(count, 12)
     assert ("12 of 30 sets" in figure.get_suptitle()) == (count == 30)
 
 
@@ -252,5 +249,6 @@ def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(sel
 
 def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'ies-gpu\[plot\]'"):
+    with pytest.raises(ImportError) as told:
         plot.path(selection)
+    assert "pip install 'ies-gpu[plot]'" in str(told.value)

@@ -168,7 +168,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "plot.embedding": (ies_gpu.plot.embedding, {"selection": S}),
         "plot.path": (ies_gpu.plot.path, {"selection": S}),
         "plot.points": (ies_gpu.plot.points, {"X": X}),
-        "plot.set_label": (ies_gpu.plot.set_label, {"subset": (0, 1)}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
         "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
         "plot.stability": (ies_gpu.plot.stability, {"found": Stability((0, 1), {(0, 1): 1.0}, 9, 0, ())}),

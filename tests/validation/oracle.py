@@ -47,7 +47,7 @@ CHECKS |= INTERNAL | {
     "datasets.pairwise_distances": data.pairwise_distances, "datasets.planar_angles": data.planar_angles,
     "datasets.torsion_features": data.torsion_features,
     "plot.embedding": data.pictures, "plot.path": data.pictures, "plot.points": data.pictures,
-    "plot.set_label": data.pictures, "plot.volumes": data.pictures, "plot.diagnosis": data.pictures,
+    "plot.volumes": data.pictures, "plot.diagnosis": data.pictures,
     "plot.stability": data.pictures,
 }
 # fmt: on
