@@ -20,7 +20,7 @@ ANSWERS = {
     "install": "pip conda extras requirements docker",
     "parameters": "bandwidth* epsilon sigma kernel dimension* eigenvectors* how many n_components parameters sign",
     "judging": "trust reliable stability* confidence bootstrap diagnose* fold knot check quality verdict*",
-    "data": "csv parquet hdf5 nan sparse dataframe pandas load read file formats input molecules",
+    "data": "csv hdf5 nan sparse dataframe pandas load read file formats input molecules",
     "plots": "plot* picture figure color* colors* colour matplotlib legend",
     "report": "report* html* interactive browser notebook explore compare",
     "new-points": "new points* out-of-sample out of sample nystrom nyström transform* inverse extension",

@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
     about = "generate one of the paper's data sets, or list them"
     data = add_command(commands, "data", run, about, "ies-gpu data D1 -o d1.npy")
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
-    data.add_argument("-o", "--output", metavar="FILE.NPY", help=".npy, .csv or .parquet file (d1.npy for D1)")
+    data.add_argument("-o", "--output", metavar="FILE.NPY", help=".npy or .csv file (d1.npy for D1)")
     data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
     data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)

@@ -47,12 +47,12 @@ OUTPUTS = {
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
     fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
-    about = "file or URL, one row per point (.npy, .csv, .parquet, ...)"
+    about = "file or URL, one row per point (.npy, .csv, .h5, ...)"
     fit.add_argument("points", metavar="POINTS", help=about)
     add_options(fit.add_argument_group("the problem"), "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
-    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv or .parquet)")
+    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy or .csv)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")

@@ -68,7 +68,7 @@ def draw(selection: Selection, path: str, kind: str = "embedding", **options: An
 def add_color(option: Callable[..., Any], table: str) -> None:
     """Add the option; ``table`` is what the command calls the points, or nothing if it does not know them."""
     also = f"; or columns of {table} by name, such as type,age" if table else ""
-    about = f"what to colour the points by: a table with one row per point (.csv, .parquet, ...){also}"
+    about = f"what to colour the points by: a table with one row per point (.csv, .tsv or .txt){also}"
     option("--color", metavar="COLUMNS" if table else "COLUMNS.CSV", help=about)
 
 

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     option = transform.add_argument
     option("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
     option("points", metavar="POINTS", help="file with the same columns")
-    about = "file for the coordinates (.npy, .csv or .parquet)"
+    about = "file for the coordinates (.npy or .csv)"
     option("-o", "--output", required=True, metavar="PHI.NPY", help=about)
     about = "value for points far from the training points (nan)"
     option("--isolated", choices=("nan", "nearest"), default="nan", help=about)

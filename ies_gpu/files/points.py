@@ -32,7 +32,8 @@ READ_BYTES = 256 << 20
 # what to do with files that are not read
 OTHERWISE = {
     ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
-    ".feather": "convert it once: pandas.read_feather('{0}.feather').to_parquet('{0}.parquet')",
+    ".parquet": "convert it once: pandas.read_parquet('{0}.parquet').to_csv('{0}.csv')",
+    ".feather": "convert it once: pandas.read_feather('{0}.feather').to_csv('{0}.csv')",
     ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
     ".h5ad": "in Python: ies_gpu.anndata.select(anndata.read_h5ad('{0}.h5ad'))",
     ".gz": "unpack it once: gunzip '{0}.gz'",
@@ -77,9 +78,9 @@ def read_table(
             if value is not None and ending not in kinds:
                 raise refusal("file.option", f"{local}: {option} is for {', '.join(kinds)} files")
         if ending in TABLES:
-            from .columns import open_table
+            from .columns import Table
 
-            found = open_table(local, [*(columns or ()), *filter(None, [index_col])]).points(columns, index_col)
+            found = Table(local, [*(columns or ()), *filter(None, [index_col])]).points(columns, index_col)
         else:
             found = PointFile(ARRAYS[ending](local, key))
         return found._replace(X=_checked(local, found.X))
@@ -91,10 +92,10 @@ def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = No
     A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
     cells are NaN or None.
     """
-    from .columns import open_table
+    from .columns import Table
 
     with _local(path, TABLES, "columns") as (local, _):
-        return open_table(local, wanted or ()).colours(wanted)
+        return Table(local, wanted or ()).colours(wanted)
 
 
 # --- any file --------------------------------------------------------------------------------------------------------
@@ -318,6 +319,6 @@ def read_hdf5(path: Path, key: str | None) -> np.ndarray:
 
 
 ARRAYS = {".npy": read_npy, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5}
-TABLES = (".csv", ".tsv", ".txt", ".parquet")
+TABLES = (".csv", ".tsv", ".txt")
 KEYED = (".npz", ".h5", ".hdf5")
 READERS = (*ARRAYS, *TABLES)

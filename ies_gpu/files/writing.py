@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import glob
-import importlib.util
 import io
 import os
 import time
@@ -18,7 +17,6 @@ import numpy as np
 
 from ..errors import brief
 from ..findings import refusal
-from .points import needs
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 SETTLED = 3600.0  # seconds without a change after which a temporary file counts as left behind
@@ -120,38 +118,30 @@ def remove_leftovers(folder: str, name: str) -> None:
                 entry.unlink()
 
 
-WRITTEN = (".npy", ".csv", ".parquet")
+WRITTEN = (".npy", ".csv")
 
 
 def check_table_output(path: str | os.PathLike[str]) -> str:
     """Return the ending of a table that can be written here, or raise an error before long work."""
     ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
     if ending not in WRITTEN:
-        kinds = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
-        raise refusal("output.ending", f"{shown(os.fspath(path))}: the output must be a {kinds} file")
+        raise refusal("output.ending", f"{shown(os.fspath(path))}: the output must be a {' or '.join(WRITTEN)} file")
     check_output(path, ending)
-    if ending == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise needs(Path(path), "pyarrow", "files")
     return ending
 
 
 def write_table(path: str | os.PathLike[str], X: Any, columns: Sequence[str] = (), *, rows: Any = None) -> None:
-    """Write numbers by the ending of the path, with names of columns and rows unless it is ``.npy``."""
+    """Write numbers by the ending of the path, as ``.csv`` with names of columns and rows."""
     ending, X = check_table_output(path), np.asarray(X)
     if X.dtype.kind not in "buif":
         raise refusal("output.type", f"only real numbers can be written, got dtype {X.dtype}", kind=TypeError)
-    names = {} if rows is None else {"name": [str(row) for row in rows]}
     with whole_or_nothing(path) as file:
         if ending == ".npy":
             np.lib.format.write_array(file, X, allow_pickle=False)
-        elif ending == ".csv":
-            text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow([*names, *columns])
-            writer.writerows(zip(*names.values(), *X.T.tolist(), strict=True))  # floats read back to the same bits
-            text.detach()
-        else:
-            from pyarrow import parquet, table
-
-            content = table(names | {name: X[:, k] for k, name in enumerate(columns)})
-            parquet.write_table(content, file, write_page_checksum=True)
+            return
+        names = {} if rows is None else {"name": [str(row) for row in rows]}
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*names, *columns])
+        writer.writerows(zip(*names.values(), *X.T.tolist(), strict=True))  # floats read back to the same bits
+        text.detach()

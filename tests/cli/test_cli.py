@@ -72,7 +72,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
         (["data", "-o", "x.npy"], 2, "put its NAME"),
-        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy, .csv or .parquet file"),
+        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy or .csv file"),
         # what was meant
         (["fit", "x.npy", "--bandwith", "3"], 2, "unknown option --bandwith; did you mean --bandwidth?"),
         (["fit", "x.npy", "--subset_size=3"], 2, "did you mean --subset-size?"),

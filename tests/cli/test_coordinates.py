@@ -10,7 +10,6 @@ import pytest
 from ies_gpu import load
 from ies_gpu.cli import main
 from ies_gpu.files.points import read_table
-from tests.extras import needed
 from tests.manifolds import rectangle
 
 STRIP, _, EPS = rectangle(600, 3.1, degree=60)
@@ -19,11 +18,9 @@ POINTS = np.vstack([STRIP[:100], FAR, STRIP[100:], -FAR])  # rows 100 and 601 ar
 FIT = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "-q"]
 
 
-@pytest.mark.parametrize(("ending", "named"), [("npy", False), ("csv", False), ("csv", True), ("parquet", True)])
+@pytest.mark.parametrize(("ending", "named"), [("npy", False), ("csv", False), ("csv", True)])
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
-    if ending == "parquet":
-        needed("pyarrow", "files")
     source, output, run = (tmp_path / name for name in ("points.csv", f"map.{ending}", "run.npz"))
     names = [f"cell {k}" for k in range(len(POINTS))]
     with open(source, "w", newline="") as file:

@@ -13,7 +13,7 @@ import pytest
 
 from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.errors import CheckpointWarning
-from ies_gpu.files.points import read_columns, read_points
+from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import write_table
 from ies_gpu.run.checkpoint import Checkpoint
 from tests.comparison import assert_same
@@ -54,7 +54,7 @@ WRITE = {
     "points.npy": lambda path, selection: write_table(path, POINTS),
     "points.csv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter=",", header="x,y,z", comments=""),
     "points.tsv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter="\t"),
-    **{f"points{ending}": lambda path, selection: write_points(path) for ending in (".txt", ".parquet", ".h5")},
+    **{f"points{ending}": lambda path, selection: write_points(path) for ending in (".txt", ".h5")},
 }
 READ = {
     "run.npz": lambda path: fields_of(load(path)),
@@ -175,11 +175,6 @@ def hdf5_of_one_chunk(path):
         file.create_dataset("X", shape=(10, 2), maxshape=(None, 2), dtype="f8", chunks=(N, 2), compression="gzip")
 
 
-def parquet_of_zeros(path):
-    pyarrow = needed("pyarrow", "files")
-    needed("pyarrow.parquet", "files").write_table(pyarrow.table({"x": np.zeros(N), "y": np.zeros(N)}), path)
-
-
 N = 1 << 22  # 64 MB of float64 in two columns
 
 
@@ -189,7 +184,6 @@ N = 1 << 22  # 64 MB of float64 in two columns
         ("points.npz", npz_of_zeros),
         ("points.h5", hdf5_of_zeros),
         ("points.h5", hdf5_of_one_chunk),
-        ("points.parquet", parquet_of_zeros),
     ],
 )
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, name, write):
@@ -198,20 +192,8 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, name, wr
     write(path)
     assert path.stat().st_size < 200_000
     monkeypatch.setattr("ies_gpu.files.points.available_memory", lambda: 32 << 20)
-    for read in (read_points, read_columns) if path.suffix == ".parquet" else (read_points,):
-        with refused("file.memory"):
-            read(path)
-
-
-def test_a_word_that_many_rows_share_is_kept_once(tmp_path):
-    """A gigabyte of words, if each row had its own, in a file of some kilobytes."""
-    pyarrow = needed("pyarrow", "files")
-    path, words = tmp_path / "words.parquet", pyarrow.array(["w" * 10_000])
-    table = pyarrow.table({"word": pyarrow.DictionaryArray.from_arrays(np.zeros(100_000, "i4"), words).cast("string")})
-    needed("pyarrow.parquet", "files").write_table(table, path)
-    assert path.stat().st_size < 100_000
-    found = read_columns(path)["word"]
-    assert len(found) == 100_000 and len({id(word) for word in found}) == 1
+    with refused("file.memory"):
+        read_points(path)
 
 
 @pytest.mark.parametrize("kind", ["storage", "link", "link behind a link", "view"])
@@ -235,22 +217,6 @@ def test_data_in_another_file_are_not_read(tmp_path, kind):
             file.create_virtual_dataset("X", layout)
     with refused("file.elsewhere"):
         read_points(tmp_path / "points.h5")
-
-
-def test_a_flipped_bit_in_a_page_of_parquet_is_noticed(tmp_path):
-    """In what we write, pages have checksums; the names and sizes behind them have none."""
-    pyarrow = needed("pyarrow.parquet", "files")
-    path = tmp_path / "points.parquet"
-    write_table(path, POINTS, ["x", "y", "z"])
-    about, content = pyarrow.ParquetFile(path).metadata.row_group(0), path.read_bytes()
-    last = about.column(2)
-    end = (last.dictionary_page_offset or last.data_page_offset) + last.total_compressed_size
-    for place in np.random.default_rng(0).integers(100, end, 40):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
-        try:
-            np.testing.assert_array_equal(read_points(path), POINTS)  # in the header of a page, or in statistics
-        except ValueError as error:
-            assert judged(error) == "refused"
 
 
 @pytest.mark.parametrize("member", ["header.json", "coordinates.npy"])
@@ -330,14 +296,14 @@ def npz(**arrays):
         ("points.npz", npz(X=POINTS).replace(b", }", b",  "), "damaged"),
         ("points.npz", npz(X=np.array([[1, "a"]], dtype=object)), "objects"),
         ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "damaged"),
-        *((f"points{ending}", b"", "empty") for ending in (".npy", ".npz", ".csv", ".h5", ".parquet")),
-        *((f"points{ending}", b"noise" * 100, "damaged") for ending in (".npy", ".npz", ".h5", ".parquet")),
+        *((f"points{ending}", b"", "empty") for ending in (".npy", ".npz", ".csv", ".h5")),
+        *((f"points{ending}", b"noise" * 100, "damaged") for ending in (".npy", ".npz", ".h5")),
     ],
 )
 def test_wrong_files_say_what_is_wrong(tmp_path, name, content, code):
     (tmp_path / name).write_bytes(content)
-    if name.endswith((".parquet", ".h5")):
-        needed({".parquet": "pyarrow"}.get(name[6:], "h5py"), "files")
+    if name.endswith(".h5"):
+        needed("h5py", "files")
     with refused(f"file.{code}") as caught:
         read_points(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)

@@ -21,24 +21,21 @@ NAMES = [f"cell{k}" for k in range(40)]
 POINTS = np.random.default_rng(0).normal(size=(40, 3))
 FRAME = pandas.DataFrame(POINTS, columns=["a", "b", "c"], index=pandas.Index(NAMES, name="cell"))
 SEPARATOR = {".csv": ",", ".tsv": "\t", ".txt": " "}
-LIBRARY = {".parquet": "pyarrow", ".h5": "h5py", ".hdf5": "h5py"}
 
 
 def write_points(path, frame=FRAME):
     """Write numbers alone, by the library that owns the format."""
     X, ending = frame.to_numpy(), path.suffix
-    library = needed(LIBRARY[ending], "files") if ending in LIBRARY else None
     if ending == ".npy":
         np.save(path, X)
     elif ending == ".npz":
         np.savez_compressed(path, X=X, other=np.zeros((2, 2)), words=np.array(["a"], dtype=object))
     elif ending in SEPARATOR:
         frame.to_csv(path, sep=SEPARATOR[ending], index=False, float_format="%.17g")
-    elif ending == ".parquet":
-        frame.reset_index(drop=True).to_parquet(path)
     else:
-        with library.File(path, "w") as file:
-            file["run/X"], file["names"], file["soft"] = X, NAMES, library.SoftLink("/run/X")
+        h5py = needed("h5py", "files")
+        with h5py.File(path, "w") as file:
+            file["run/X"], file["names"], file["soft"] = X, NAMES, h5py.SoftLink("/run/X")
 
 
 @pytest.mark.parametrize("ending", READERS)
@@ -86,11 +83,7 @@ def test_the_array_that_can_be_the_points(tmp_path, arrays, key):
 @pytest.mark.parametrize("ending", TABLES)
 def test_names_of_rows_and_chosen_columns(tmp_path, ending):
     path = tmp_path / f"points{ending}"
-    if ending == ".parquet":
-        needed("pyarrow", "files")
-        FRAME.reset_index().to_parquet(path)
-    else:
-        FRAME.to_csv(path, sep=SEPARATOR[ending], float_format="%.17g")
+    FRAME.to_csv(path, sep=SEPARATOR[ending], float_format="%.17g")
     for choice, wanted in (
         ({"index_col": "cell"}, ["a", "b", "c"]),
         ({"index_col": "0", "columns": ("c", "a")}, ["c", "a"]),
@@ -108,23 +101,6 @@ def test_names_of_rows_and_chosen_columns(tmp_path, ending):
     found = read_columns(path)
     assert list(found) == ["cell", "a", "b", "c"] and found["cell"].tolist() == NAMES
     np.testing.assert_array_equal(found["b"], POINTS[:, 1])
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_the_index_of_pandas_names_the_rows(tmp_path, ending):
-    """Whole numbers stay whole, and of several levels all count."""
-    needed("pyarrow", "files")
-    path = tmp_path / f"points{ending}"
-    numbers = pandas.DataFrame({"x": [1.0, 2.0]}, index=[30, 40])
-    numbers.to_csv(path) if ending == ".csv" else numbers.to_parquet(path)
-    assert read_table(path).rows == ("30", "40") and read_table(path).X.tolist() == [[1], [2]]
-    if ending == ".parquet":
-        FRAME.to_parquet(path)
-        assert read_table(path).rows == tuple(NAMES) and read_table(path).columns == ("a", "b", "c")
-        index = pandas.MultiIndex.from_arrays([["a", "a", "b"], [1, 2, 1]], names=["group", "number"])
-        pandas.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index).to_parquet(path)
-        assert read_table(path).rows == ("a, 1", "a, 2", "b, 1")
-        assert read_table(path, index_col="number").columns == ("x",)  # no other level becomes a coordinate
 
 
 @pytest.fixture
@@ -212,25 +188,9 @@ def test_colours_have_the_kinds_of_their_cells(table):
         table("", ".npy", read=read_columns)
 
 
-def test_parquet_has_colours_too(tmp_path):
-    path = tmp_path / "table.parquet"
-    frame = pandas.DataFrame(
-        {"age": [3, 4, 5], "weight": [1.5, np.nan, 2000.0], "type": ["T", None, "T"], "in": [True, False, True]},
-        index=list("abc"),
-    )
-    needed("pyarrow", "files")
-    frame.to_parquet(path)
-    found = read_columns(path)
-    assert found["age"].dtype.kind == "i" and found["age"].tolist() == [3, 4, 5]
-    np.testing.assert_array_equal(found["weight"], [1.5, np.nan, 2000.0])
-    assert found["type"].tolist() == ["T", None, "T"] and found["in"].tolist() == [1, 0, 1]
-    assert ["a", "b", "c"] in [values.tolist() for values in found.values()]
-    assert list(read_columns(path, ["type"])) == ["type"]
-
-
 @pytest.mark.parametrize(
     ("name", "way"),
-    [("points.mat", "scipy.io.loadmat"), ("points.feather", "pandas.read_feather"), ("points.fits", "astropy.table"),
+    [("points.mat", "scipy.io.loadmat"), ("a.parquet", "pandas.read_parquet"), ("points.fits", "astropy.table"),
      ("points.csv.gz", "gunzip"), ("points.xlsx", ".npy"), ("cells.h5ad", "anndata.select"), ("a.xtc", "--topology")],
 )  # fmt: skip
 def test_what_is_not_read_is_converted_in_one_line(tmp_path, name, way):
@@ -252,20 +212,17 @@ def test_missing_files_and_folders(tmp_path):
         read_points(tmp_path / "several.npz", key="third")
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".h5"])
-def test_what_is_missing_is_said(tmp_path, monkeypatch, ending):
-    write_points(tmp_path / f"points{ending}")
-    monkeypatch.setitem(sys.modules, LIBRARY[ending], None)
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    write_points(tmp_path / "points.h5")
+    monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError) as caught:
-        read_points(tmp_path / f"points{ending}")
-    assert f"needs {LIBRARY[ending]}: pip install 'ies-gpu[files]'" in str(caught.value)
+        read_points(tmp_path / "points.h5")
+    assert "needs h5py: pip install 'ies-gpu[files]'" in str(caught.value)
 
 
 @pytest.mark.parametrize("ending", WRITTEN)
 def test_what_is_written_is_read_again(tmp_path, ending):
     path = tmp_path / f"map{ending}"
-    if ending in LIBRARY:
-        needed(LIBRARY[ending], "files")
     write_table(path, POINTS, ["phi1", "phi2", "phi7"], rows=NAMES)
     found = read_table(path, **({} if ending == ".npy" else {"index_col": "name"}))
     np.testing.assert_array_equal(found.X, POINTS)
