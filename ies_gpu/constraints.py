@@ -23,12 +23,17 @@ LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 class Constraint:
     """What values are accepted; ``str`` of it follows "must be"."""
 
+    types: Any = object  # of the values; True and False are no numbers
+    name = ""
     kind: type[Exception] = TypeError  # raised for a value of another kind altogether,
     code = "type"  # and the end of its code
 
+    def __str__(self) -> str:
+        return self.name
+
     def takes(self, value: Any) -> bool:
         """Return whether a value is of the right kind, in range or not."""
-        raise NotImplementedError
+        return isinstance(value, self.types) and not isinstance(value, bool)
 
     def within(self, name: str, value: Any) -> Any:
         """Return the value as it is used, or raise if it is out of range."""
@@ -64,8 +69,7 @@ class Number(Constraint):
     high: float = math.inf
     closed: bool = False
 
-    def takes(self, value: Any) -> bool:
-        return not isinstance(value, bool) and isinstance(value, numbers.Real)
+    types = numbers.Real
 
     def within(self, name: str, value: Any) -> float:
         try:
@@ -122,8 +126,7 @@ class Integer(Constraint):
     high: int | None = None
     why: str = ""
 
-    def takes(self, value: Any) -> bool:
-        return not isinstance(value, bool) and isinstance(value, numbers.Integral)
+    types = numbers.Integral
 
     def within(self, name: str, value: Any) -> int:
         number = int(value)  # in eight bits of NumPy, products of them would wrap around
@@ -192,16 +195,16 @@ class Device(Constraint):
 
     kind = ValueError
     code = "choice"
+    name = "'auto', 'cpu', 'cuda' or 'cuda:N'"
 
     def takes(self, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch(r"auto|cpu|cuda(:\d{1,6})?", value) is not None
 
-    def __str__(self) -> str:
-        return "'auto', 'cpu', 'cuda' or 'cuda:N'"
-
 
 class Switch(Constraint):
     """True or False, in Python's form or NumPy's."""
+
+    name = "True or False"
 
     def takes(self, value: Any) -> bool:
         kind = type(value)
@@ -209,9 +212,6 @@ class Switch(Constraint):
 
     def within(self, name: str, value: Any) -> bool:
         return bool(value)
-
-    def __str__(self) -> str:
-        return "True or False"
 
 
 class Seed(Integer):
@@ -238,21 +238,15 @@ class Seed(Integer):
 class Text(Constraint):
     """Any text."""
 
-    def takes(self, value: Any) -> bool:
-        return isinstance(value, str)
-
-    def __str__(self) -> str:
-        return "text"
+    types = str
+    name = "text"
 
 
 class Path(Constraint):
     """The name of a file or folder."""
 
-    def takes(self, value: Any) -> bool:
-        return isinstance(value, str | os.PathLike)
-
-    def __str__(self) -> str:
-        return "a path"
+    types = str | os.PathLike
+    name = "a path"
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ def one_line(error: BaseException, most: int = 200) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, cut short, or the name of its class if it has none."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:160] if lines else type(error).__name__
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
 
 
 def in_bytes(size: float) -> str:

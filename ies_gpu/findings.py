@@ -109,19 +109,9 @@ class Judged(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to one of the ``QUESTIONS`` about a map.
+    """The answer to one of the ``QUESTIONS`` about a map, with the number behind it if something was looked at."""
 
-    Attributes
-    ----------
-    level : {"good", "fair", "bad", "unchecked"}
-        How well the map does.
-    figure : float or None
-        The number behind it; None where nothing was looked at.
-    text : str
-        The same in a sentence, without a full stop.
-    """
-
-    level: str
+    level: str  # "good", "fair", "bad" or "unchecked"
     figure: float | None
     text: str
 
@@ -248,10 +238,5 @@ def without_repeats(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def findings_in(diagnostics: dict[str, Any]) -> tuple[Finding, ...]:
-    """Return the findings of a result, from records or, of files of earlier versions, from sentences."""
-    if "findings" in diagnostics:
-        return tuple(Finding(**record) for record in diagnostics["findings"])
-    known = diagnostics.get("automatic") or {}
-    reasons = [] if known.get("verdict") == "doubtful" else known.get("reasons", [])  # which its warning repeats
-    old = [Finding("old", "light", text) for text in reasons]
-    return tuple(old + [Finding("old", "warning", text) for text in diagnostics.get("warnings", ())])
+    """Return the findings of a result, which a file keeps as records."""
+    return tuple(Finding(**record) for record in diagnostics.get("findings", ()))

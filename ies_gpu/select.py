@@ -39,15 +39,12 @@ def select_coordinates(
 ) -> Selection:  # fmt: skip
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
-    The slowest eigenvectors are often functions of each other: on a long strip the first six may only say how far along
-    the strip a point is. This is the whole pipeline of Chen and Meila [1]_, from the neighbour graph to the search for
-    the set S of ``subset_size`` coordinates, the first among them, that maximises ``R(S) - zeta * sum of the
-    eigenvalues of S``. ``R(S)`` is 0 for coordinates that are independent at every point and very negative for a set
-    that loses rank.
+    The whole pipeline of Chen and Meila [1]_, from the neighbour graph to the search for the set S of ``subset_size``
+    coordinates, the first among them, that maximises ``R(S) - zeta * sum of the eigenvalues of S``. ``R(S)`` is 0 for
+    coordinates that are independent at every point and very negative for a set that loses rank.
 
-    Pass the points, or start later from your own graph, kernel or eigenvectors: exactly one of ``X``, ``graph``,
-    ``kernel`` and ``laplacian`` is required. If you know ``intrinsic_dim``, ``subset_size`` and ``bandwidth``, pass
-    them: the run is several times faster.
+    Exactly one of ``X``, ``graph``, ``kernel`` and ``laplacian`` is required. If you know ``intrinsic_dim``,
+    ``subset_size`` and ``bandwidth``, pass them: the run is several times faster.
 
     Parameters
     ----------
@@ -72,10 +69,9 @@ def select_coordinates(
         True shows a bar per stage, in a terminal or a notebook, and says if kernels must be compiled first. A function
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
     client : dask.distributed.Client, optional
-        Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
-        array, or the path of an ``.npy`` file that all workers can read; from the last two, the arrays of the result
-        are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers, searches exhaustively,
-        and saves no ``checkpoint``.
+        Compute on the workers of a Dask cluster, with ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers.
+        ``X`` is then an array, a Dask array, or the path of an ``.npy`` file that all workers can read; from the last
+        two, the arrays of the result are Dask arrays.
 
     Returns
     -------
@@ -85,29 +81,21 @@ def select_coordinates(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range or arguments do not fit together. The message says what to change.
-    TypeError
-        If an argument has the wrong type.
+    ValueError, TypeError
+        If an argument is out of range or of the wrong type. The message says what to change.
     DisconnectedGraphError
-        If the graph falls into parts and ``disconnected="raise"``. The message gives their sizes and a bandwidth that
-        connects them.
-    DeviceError
-        If you asked for a device that cannot be used.
-    ClusterError
-        If the workers behind ``client`` cannot run the job.
+        If the graph falls into parts and ``disconnected="raise"``, with a bandwidth that connects them.
+    DeviceError, ClusterError
+        If you asked for a device or workers that cannot be used.
 
     Warns
     -----
     IESWarning
-        If the result may be wrong, for example because no set passes the regret. What was found is
-        also in ``selection.findings``.
+        If the result may be wrong. What was found is also in ``selection.findings``.
 
     See Also
     --------
     select_each_part : One result per part of a disconnected graph.
-    selection_stability : How sure the choice is, from repeated runs.
-    resources.estimate_resources : The memory and time that a run will need.
     IndependentCoordinates : The same as a scikit-learn transformer.
 
     Notes
@@ -139,14 +127,6 @@ def select_coordinates(
     (0, 6)
     >>> selection.embedding.shape
     (400, 2)
-
-    Start from a kernel of your own:
-
-    >>> graph = ies_gpu.knn_graph(strip.X, n_neighbors=40)
-    >>> kernel = ies_gpu.gaussian_kernel(graph, bandwidth=0.8)
-    >>> selection = ies_gpu.select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2, n_components=10)
-    >>> len(selection.subset)
-    2
     """
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
@@ -223,15 +203,6 @@ def select_each_part(
     -------
     list of Selection
         One result per part, the largest first; ``points`` has the rows of its points.
-
-    Raises
-    ------
-    DisconnectedGraphError
-        If no part is large enough for a map.
-
-    See Also
-    --------
-    select_coordinates : One map, of all points or of the largest part.
 
     Examples
     --------

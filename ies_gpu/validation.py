@@ -120,7 +120,6 @@ def check_array(name: str, array: Array) -> Array:
 
 
 def _way_out_of_bfloat16(name: str, array: Any) -> str:
-    """Return the call that makes NumPy's numbers of an array or tensor in bfloat16; nothing for others."""
     if not str(getattr(array, "dtype", "")).endswith("bfloat16"):
         return ""
     return f"use {name}.float()" if hasattr(array, "float") else f'use {name}.astype("float32")'
@@ -129,12 +128,10 @@ def _way_out_of_bfloat16(name: str, array: Any) -> str:
 def _from_objects(name: str, array: Array) -> Array:
     """Return numbers that came as Python objects, as a column of integers and floats of a data frame does."""
     missing = np.array([value is None or type(value).__name__ == "NAType" for value in array.flat], dtype=bool)
-    if missing.any():  # None, and what pandas has for it
-        array = array.copy()
-        array[missing.reshape(array.shape)] = np.nan
-    if not all(isinstance(value, numbers.Real | np.number) for value in array.flat):
-        odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number))
-        raise wrong(name, "type", f"must be numeric, but it contains {brief(odd)}", kind=TypeError)
+    array = np.where(missing.reshape(array.shape), np.nan, array)  # None, and what pandas has for it
+    odd = [value for value in array.flat if not isinstance(value, numbers.Real | np.number)]
+    if odd:
+        raise wrong(name, "type", f"must be numeric, but it contains {brief(odd[0])}", kind=TypeError)
     try:
         return array.astype(np.float64)
     except (OverflowError, ValueError, TypeError):
@@ -171,17 +168,15 @@ def _check_finite(
             if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
                 kind, way = "not_finite_columns", "drop these columns"
         raise wrong(name, kind, f"contains NaN or infinite values in {where}", way)
-    text = (
-        f"has entries as large as {float(xp.maximum(array.max(), -array.min())):.0e}, whose squares no float can hold"
-    )
+    text = f"has entries as large as {float(abs(array).max()):.0e}, whose squares no float can hold"
     raise wrong(name, "too_large", text, f"divide {name} by a constant")
 
 
 def _counted(what: str, which: Any) -> str:
     """Say how many there are, and the first of them: 2 rows (3, 77)."""
-    first = first_few(repr(k) if isinstance(k, str) else k for k in which)
     several = {"entry": "entries"}.get(what, f"{what}s")
-    return f"{len(which)} {what if len(which) == 1 else several} ({first})"
+    listed = first_few(repr(k) if isinstance(k, str) else k for k in which)
+    return f"{len(which)} {what if len(which) == 1 else several} ({listed})"
 
 
 @at_home
@@ -305,9 +300,8 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     most = float(difference.data.max())
     if most > 1e-8 * (largest or 1.0):
         way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use 0.5 * ({name} + {name}.T)"
-        raise wrong(
-            name, "asymmetric", f"must be symmetric, but it differs from its transpose by up to {most:.3g}", way
-        )
+        text = f"must be symmetric, but it differs from its transpose by up to {most:.3g}"
+        raise wrong(name, "asymmetric", text, way)
     return float((difference - 1e-10 * matrix).data.max()) <= 0
 
 

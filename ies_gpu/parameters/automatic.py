@@ -111,7 +111,7 @@ def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int) -
     if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:
         return None
     for finding in log.findings:
-        (run.log.warn if finding.severity == "warning" else lambda each: run.log.keep([each]))(finding)
+        run.log.warn(finding)
     text = f"{stray} coordinates are concentrated on a few stray points, {left} with {option('self_loops', False)}"
     run.log.keep([note("stray.without_loops", f"{text}, which was taken")])
     return found

@@ -91,11 +91,6 @@ class Selection:
         The weights of the eigenvectors in the chosen coordinates, ``embedding = coordinates @ rotation``, where
         ``untangle`` has turned them; None if they are eigenvectors as they are.
 
-    See Also
-    --------
-    load : Read a result from a file.
-    diagnose : Look for places where the map fails.
-
     Examples
     --------
     >>> from ies_gpu import datasets, select_coordinates
@@ -142,15 +137,15 @@ class Selection:
     @property
     def verdict(self) -> str | None:
         """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in older files. ``findings`` say why."""
-        return self.diagnostics.get("verdict") or (self.diagnostics.get("automatic") or {}).get("verdict")
+        return self.diagnostics.get("verdict")
 
     @property
     def judgement(self) -> dict[str, Answer]:
         """The answers behind the verdict, by question: each has a ``level``, a ``figure`` and a ``text``.
 
-        "rank": whether the map keeps every local direction. "shape": whether it is free of knots, crossings and
-        overlaps. "stable": whether another sample would choose this set, up to twins. "needed", which stands beside the
-        verdict: whether the leading coordinates are not as good. Levels are "good", "fair", "bad" and "unchecked".
+        The questions are "rank" (does the map keep every local direction), "shape" (is it free of knots, crossings and
+        overlaps), "stable" (would another sample choose this set, up to twins) and, beside the verdict, "needed" (are
+        the leading coordinates not as good). Levels are "good", "fair", "bad" and "unchecked".
         """
         return judgement_in(self.diagnostics)
 
@@ -176,11 +171,6 @@ class Selection:
         -------
         ndarray of shape (n,)
             ``R(S; i)``, the logarithm of the normalised volume; 0 at most.
-
-        Raises
-        ------
-        ValueError
-            If the tangent bases were not kept, or the set is too small.
         """
         bases = bases_of(self)
         d = bases.shape[2]
@@ -200,11 +190,6 @@ class Selection:
         ----------
         path : str or path-like
             An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``. :func:`load` reads it.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
         """
         from .storage import save
 
@@ -225,11 +210,6 @@ class Selection:
         -------
         Model
             The training points with their map.
-
-        Raises
-        ------
-        ValueError
-            If the result was not made from points, or from other points.
         """
         from .model import model_of
 
@@ -248,11 +228,6 @@ class Selection:
         pandas.DataFrame
             Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
             when ``disconnected="largest"`` left some out.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
         """
         check_flag("every", every)
         try:
@@ -306,11 +281,6 @@ class Selection:
             What :func:`diagnose` found; it is marked on the map.
         title : str, optional
             The heading of the page.
-
-        Raises
-        ------
-        ValueError
-            If the path does not end in ``.html``, or the points or colours are of other points.
         """
         from ..report.page import write_report
 

@@ -47,13 +47,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     Selection or Model
         What the file holds; the arrays are NumPy arrays.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is truncated, is something else, or was written by a newer version.
-
     Examples
     --------
     >>> from ies_gpu import datasets, load, select_coordinates

@@ -20,9 +20,7 @@ UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
 logger = logging.getLogger("ies_gpu")
 AT_ONCE = "memory.slow"  # said before long work, even in a trial whose other warnings are held back
 Progress = Callable[[str, int, int], None]
-UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
-BEGUN, COUNTED = "{desc}[{elapsed}]", "{desc}{n_fmt}{unit} [{elapsed}, {rate_fmt}]"
-SHARE = "{desc}{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}, {rate_fmt}]"
+BEGUN = "{desc}[{elapsed}]"  # until something is counted
 
 
 class Bar:
@@ -35,12 +33,12 @@ class Bar:
     def __call__(self, stage: str, done: int, total: int) -> None:
         if (done, total) == (0, 0) or self.bar is None:
             self.close()
-            about = {"desc": f"{stage:<24}", "unit": UNITS.get(stage, ""), "unit_scale": True, "bar_format": BEGUN}
-            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True, file=self.stream)
+            about = {"desc": f"{stage:<24}", "unit_scale": True, "bar_format": BEGUN, "file": self.stream}
+            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True)
         if (done, total) == (1, 1):
             self.close()
         elif done or total:
-            self.bar.total, self.bar.bar_format = total or None, SHARE if total else COUNTED
+            self.bar.total, self.bar.bar_format = total or None, None
             self.bar.update(done - self.bar.n)
 
     def close(self) -> None:
@@ -121,27 +119,15 @@ class Log:
             self.progress.close()
 
     def warn(self, finding: Finding) -> None:
-        """Warn the caller of ``select_coordinates``, and keep the finding."""
-        if finding in self.findings:  # a scan and the run after it come by the same place
-            return
-        self.findings.append(finding)
-        self.tell(finding)
+        """Keep a finding, and pass it to the caller of ``select_coordinates`` if it is a warning."""
+        if finding not in self.findings:  # a scan and the run after it come by the same place
+            self.findings.append(finding)
+            if finding.severity == "warning":
+                self.tell(finding)
 
     def keep(self, findings: list[Finding]) -> None:
         """Keep findings that need no warning, or were issued elsewhere."""
         self.findings += [finding for finding in findings if finding not in self.findings]
-
-    def state(self) -> list[dict[str, str]]:
-        """Return everything that was found, for a later run that resumes this one."""
-        return [asdict(finding) for finding in self.findings]
-
-    def restore(self, state: list[dict[str, str]]) -> None:
-        """Say again what a saved stage had found."""
-        for finding in (Finding(**record) for record in state):  # type: ignore[arg-type]
-            if finding.severity == "warning":
-                self.warn(finding)
-            else:
-                self.keep([finding])
 
     def results(self) -> dict[str, Any]:
         """Return findings as records, and warnings as the sentences that were issued, for ``diagnostics``."""

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from copy import copy
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +18,7 @@ from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
 from ..backend.steps import Step
 from ..errors import IESWarning, OutOfMemoryError
-from ..findings import listen, warning
+from ..findings import Finding, listen, warning
 from ..options import Options
 from .log import Log, Progress
 
@@ -121,17 +122,32 @@ class Run:
         return result
 
     def _read(self, name: str, after: str) -> Saved | None:
+        """Return a saved result, and take over what was known of the run at its end."""
         assert self.checkpoint is not None
         with self.log.stage(f"resume {name}") if self.checkpoint.has(name, after) else ExitStack():
             saved = self.checkpoint.read(name, after)
-        if saved is not None:
-            self._restore(saved.state)
+        if saved is None:
+            return None
+        for kernel, difference in saved.state["audit"].items():
+            self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
+        self.log.seconds = saved.state["seconds"] | self.log.seconds
+        for record in saved.state["findings"]:  # told again
+            self.log.warn(Finding(**record))
+        if saved.state["kernels"] == plain.NAME:  # an audit had failed
+            self.backend.kernels = plain
         return saved
 
     def _write(self, name: str, after: str, content: dict[str, Any]) -> str:
+        """Save a result with what is known of the run, and return its digest."""
         assert self.checkpoint is not None
+        state: dict[str, Any] = {
+            "audit": self.audit,
+            "findings": list(map(asdict, self.log.findings)),
+            "seconds": self.log.seconds,
+        }
+        state |= {"kernels": self.backend.kernels.NAME, "memory": self.backend.memory_limit}
         with self.log.stage(f"checkpoint {name}"):
-            return self.checkpoint.write(name, after, self._state(), content)
+            return self.checkpoint.write(name, after, state, content)
 
     def _write_heavy(self, step: Step, result: Any, digest: str) -> None:
         if step.heavy is not None and (content := step.heavy(result)) is not None:
@@ -172,22 +188,6 @@ class Run:
         self.log.warn(warning("kernel.differs", f"{text}; the stage was repeated on plain code", REPORT))
         self.backend.kernels = plain
         return False
-
-    def _state(self) -> dict[str, Any]:
-        """Return the state to save with a step: audits, findings, seconds, kernels, memory limit."""
-        backend = self.backend
-        known = {"audit": self.audit, "findings": self.log.state(), "seconds": self.log.seconds}
-        return known | {"kernels": backend.kernels.NAME, "memory": backend.memory_limit}
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        """Take over what was known at the end of a step that was saved."""
-        for kernel, difference in state["audit"].items():
-            self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
-        for stage, seconds in state["seconds"].items():
-            self.log.seconds.setdefault(stage, seconds)
-        self.log.restore(state["findings"])
-        if state["kernels"] == plain.NAME:  # an audit had failed
-            self.backend.kernels = plain
 
 
 def versions() -> dict[str, str]:

@@ -13,9 +13,7 @@ from ies_gpu import IESWarning, load, select_coordinates
 from ies_gpu.errors import DisconnectedGraphError
 from ies_gpu.findings import (
     LIGHT,
-    Finding,
     code_of,
-    findings_in,
     grave,
     light,
     listen,
@@ -98,16 +96,6 @@ def test_a_result_keeps_its_findings_in_a_file(tmp_path):
     found.save(tmp_path / "run.npz")
     again = load(tmp_path / "run.npz")
     assert again.findings == found.findings and again.verdict == found.verdict
-
-
-def test_sentences_of_older_files_are_findings_without_a_code():
-    report = {"verdict": "likely", "reasons": ["only 400 points"]}
-    likely = findings_in({"warnings": ("40 rows were left out",), "automatic": report})
-    assert likely == (Finding("old", "light", "only 400 points"), Finding("old", "warning", "40 rows were left out"))
-    whole = "the automatic choice is doubtful: no set passes"
-    doubtful = {"warnings": (whole,), "automatic": {"verdict": "doubtful", "reasons": ["no set passes"]}}
-    assert findings_in(doubtful) == (Finding("old", "warning", whole),)  # which repeats the reasons
-    assert findings_in({"warnings": ()}) == ()
 
 
 def test_who_listens_first_hears_and_a_teller_reaches_those_who_listened_before():
