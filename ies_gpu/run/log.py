@@ -20,6 +20,7 @@ UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
 logger = logging.getLogger("ies_gpu")
 AT_ONCE = "memory.slow"  # said before long work, even in a trial whose other warnings are held back
 Progress = Callable[[str, int, int], None]
+UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
 BEGUN = "{desc}[{elapsed}]"  # until something is counted
 
 
@@ -33,8 +34,8 @@ class Bar:
     def __call__(self, stage: str, done: int, total: int) -> None:
         if (done, total) == (0, 0) or self.bar is None:
             self.close()
-            about = {"desc": f"{stage:<24}", "unit_scale": True, "bar_format": BEGUN, "file": self.stream}
-            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True)
+            about = {"desc": f"{stage:<24}", "unit": UNITS.get(stage, ""), "unit_scale": True, "bar_format": BEGUN}
+            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True, file=self.stream)
         if (done, total) == (1, 1):
             self.close()
         elif done or total:

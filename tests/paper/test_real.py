@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +14,6 @@ import ies_gpu
 from benchmarks.paper.book import Book
 from benchmarks.paper.real import fill
 from benchmarks.paper.real_cases import CASES, features, mirror_set, torsion_r2
-from ies_gpu import umap_init
-from tests.extras import needed
-from tests.manifolds import rectangle
 
 SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -121,20 +117,6 @@ def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
     # the mean of 10 others that have nothing to do with it adds a tenth of the variance
     assert torsion_r2(angle, rng.normal(size=(3000, 2))) == pytest.approx(-0.1, abs=0.03)
     assert torsion_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
-
-
-@pytest.mark.slow
-def test_umap_takes_the_start():
-    umap = needed("umap", "umap")
-    points, _, bandwidth = rectangle(400, 4.6, degree=60)
-    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
-    start = umap_init(ies_gpu.select_coordinates(points, bandwidth=bandwidth, **sizes))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = umap.UMAP(init=start, n_epochs=1, learning_rate=1e-9, random_state=0, n_jobs=1).fit_transform(points)
-    # after no learning: the start, each column stretched to [0, 10]
-    stretched = 10 * (start - start.min(axis=0)) / np.ptp(start, axis=0)
-    np.testing.assert_allclose(found, stretched, atol=1e-3)
 
 
 @pytest.mark.slow
