@@ -21,7 +21,8 @@ logger = logging.getLogger("ies_gpu")
 AT_ONCE = "memory.slow"  # said before long work, even in a trial whose other warnings are held back
 Progress = Callable[[str, int, int], None]
 UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
-BEGUN = "{desc}[{elapsed}]"  # until something is counted
+BEGUN, COUNTED = "{desc}[{elapsed}]", "{desc}{n_fmt}{unit} [{elapsed}, {rate_fmt}]"
+SHARE = "{desc}{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}, {rate_fmt}]"
 
 
 class Bar:
@@ -39,7 +40,7 @@ class Bar:
         if (done, total) == (1, 1):
             self.close()
         elif done or total:
-            self.bar.total, self.bar.bar_format = total or None, None
+            self.bar.total, self.bar.bar_format = total or None, SHARE if total else COUNTED
             self.bar.update(done - self.bar.n)
 
     def close(self) -> None:
