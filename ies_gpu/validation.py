@@ -229,7 +229,7 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
     stored = matrix.nnz if matrix.format in ("coo", "csr", "csc", "bsr") else None  # elsewhere nothing is stored twice
     matrix = matrix.tocsr()
     if matrix.dtype != dtype:
-        matrix = backend.uniform(matrix).astype(dtype)
+        matrix = matrix.astype(dtype)
     if not _rising(matrix, backend):
         # a new matrix: what SciPy remembers of the old one may no longer be true, and the user's stays as it is
         parts = (part.copy() for part in (matrix.data, matrix.indices, matrix.indptr))
@@ -290,7 +290,6 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     if bool((matrix.data < 0).any()):
         raise wrong(name, "negative", f"must not have negative entries, got {float(matrix.data.min()):g}")
     largest = float(matrix.data.max())
-    matrix = backend_of(matrix.data).uniform(matrix)
     if stored_zeros:
         matrix = matrix.copy()
         matrix.data = matrix.data + (largest or 1.0)
@@ -316,8 +315,7 @@ def check_kernel(kernel: Array, name: str = "kernel") -> Array:
     matrix = check_square_sparse(name, kernel)
     backend = backend_of(matrix.data)
     if not check_symmetric(name, matrix):
-        matrix = backend.uniform(matrix)
         both = (0.5 * (matrix + matrix.T)).tocsr()
         both.sort_indices()
         return backend.csr(both.data, both.indices, both.indptr, both.shape)
-    return backend.copied(matrix) if matrix.data is getattr(kernel, "data", None) else matrix
+    return matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix

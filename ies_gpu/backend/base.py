@@ -131,23 +131,11 @@ class Backend:
         """Return small arrays of float64 as NumPy arrays, in one transfer."""
         return [self.to_host(array) for array in arrays]
 
-    def column_type(self, entries: int) -> str:
-        """Return the type of the columns of a matrix, which the library wants to be that of ``indptr``."""
-        return index_type(entries)
-
     def csr(self, data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Array:
         """Return a CSR from its parts, with indices no longer than they must be."""
         kind = index_type(len(data))
         parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
         return self.sparse.csr_matrix(parts, shape=shape)
-
-    def uniform(self, matrix: Array) -> Array:
-        """Return a sparse matrix as the library's own functions take it: columns of the type of ``indptr``."""
-        return matrix
-
-    def copied(self, matrix: Array) -> Array:
-        """Return a copy of a sparse matrix."""
-        return matrix.copy()
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Return distances and numbers (n, k) of each point's k nearest other points."""

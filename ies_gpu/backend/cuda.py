@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import DeviceError, first_line
 from ..findings import Finding, option
 from .array import Array, column_sums, row_counts
-from .base import Backend, Block, index_type, without_self
+from .base import Backend, Block, without_self
 from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
 
@@ -264,30 +264,6 @@ class CudaBackend(Backend):
         flat = self.xp.concatenate([array.astype(np.float64, copy=False).ravel() for array in arrays]).get()
         ends = np.cumsum([array.size for array in arrays])[:-1]
         return [part.reshape(array.shape) for part, array in zip(np.split(flat, ends), arrays, strict=True)]
-
-    def column_type(self, entries: int) -> str:
-        return "int32"  # our kernels take them with an ``indptr`` of 64 bits
-
-    def csr(self, data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Array:
-        kind = index_type(len(data))
-        if kind == "int32" or shape[1] >= 2**31:
-            return super().csr(data, indices, indptr, shape)
-        # CuPy's constructor would copy the columns to 64 bits, and each of our kernels back: the parts are set instead
-        ends = self.xp.zeros(shape[0] + 1, dtype="int32")
-        matrix = self.sparse.csr_matrix((data[:0], indices[:0].astype("int32"), ends), shape=shape)
-        matrix.data, matrix.indices, matrix.indptr = data, indices.astype("int32", copy=False), indptr.astype(kind)
-        return matrix
-
-    def uniform(self, matrix: Array) -> Array:
-        if self.sparse.issparse(matrix) and matrix.format == "csr" and matrix.indices.dtype != matrix.indptr.dtype:
-            parts = matrix.data, matrix.indices, matrix.indptr  # columns of 64 bits, which CuPy's own code insists on
-            return self.sparse.csr_matrix(parts, shape=matrix.shape)
-        return matrix
-
-    def copied(self, matrix: Array) -> Array:
-        if self.uniform(matrix) is matrix:
-            return matrix.copy()
-        return self.csr(matrix.data.copy(), matrix.indices.copy(), matrix.indptr, matrix.shape)
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)

@@ -43,7 +43,7 @@ def kernel_of_graph(graph: Array, options: Options, backend: Backend) -> tuple[A
     """Return the Gaussian kernel of a user's graph on a device, and whether that had pairs on one side only."""
     radius, sparse = options.radius, backend_of(graph).sparse.issparse(graph)
     matrix, one_way = check_sides(graph, radius=3 * options.bandwidth if radius is None and not sparse else radius)
-    matrix = apply_gaussian(backend_of(matrix.data).copied(matrix), options.bandwidth)
+    matrix = apply_gaussian(matrix.copy(), options.bandwidth)
     return to_device(with_diagonal(matrix), backend, options.storage), one_way
 
 
@@ -66,11 +66,11 @@ def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) 
         refuse_small_part(len(used), n_input, options.n_components)
         tell_left_out(used, n_input, parts)
         places = backend.asarray(used)
-        part = backend.uniform(matrix)[places][:, places].tocsr()
+        part = matrix[places][:, places].tocsr()
         part.sort_indices()  # CuPy gives chosen columns in no order
         kernel = SparseKernel(backend.csr(part.data, part.indices, part.indptr, part.shape))
         rows = Rows(n_input, used, np.arange(len(used)))
-    degree = (kernel.nnz - int((backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(rows.used)
+    degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(rows.used)
     found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)
     facts = facts_of(parts, degree, [ONE_WAY] * one_way)
     found = with_transition(found, found.operator, rows=rows, facts=facts)

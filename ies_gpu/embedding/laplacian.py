@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows, row_counts
+from ..backend.base import index_type
 from ..backend.compare import audit_products
 from ..backend.machine import cached_property
 from ..backend.steps import step
@@ -106,7 +107,7 @@ class Laplacian:
         P = self.transition if self.operator.has_matrix else self.operator.matrix
         check_sparse_storage("transition", P)
         backend = backend_of(P.data)
-        return (backend.sparse.identity(self.shape[0], format="csr") - backend.uniform(P)).tocsr()
+        return (backend.sparse.identity(self.shape[0], format="csr") - P).tocsr()
 
     @property
     def without_matrix(self) -> Laplacian:
@@ -179,7 +180,7 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """
     bandwidth = check_length("bandwidth", bandwidth)
     matrix, _ = check_sides(graph)
-    return with_diagonal(apply_gaussian(backend_of(matrix.data).copied(matrix), bandwidth))
+    return with_diagonal(apply_gaussian(matrix.copy(), bandwidth))
 
 
 @step("kernel")
@@ -204,7 +205,7 @@ def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
     place = xp.arange(matrix.nnz) + rows + right
     left_counts = row_counts(rows[~right], n)
     on_diagonal = matrix.indptr[:-1] + xp.arange(n) + left_counts
-    indices = xp.empty(matrix.nnz + n, dtype=backend.column_type(matrix.nnz + n))
+    indices = xp.empty(matrix.nnz + n, dtype=index_type(matrix.nnz + n))
     data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
     indices[place], data[place] = matrix.indices, matrix.data
     indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), diagonal
@@ -302,7 +303,6 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         return _check_parts(laplacian)
     matrix = check_square_sparse("laplacian", laplacian)
     backend = backend_of(matrix.data)
-    matrix = backend.uniform(matrix)
     sums = backend.xp.abs(matrix.sum(axis=1))
     if float(sums.max()) > 1e-8:
         text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"

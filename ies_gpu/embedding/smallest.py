@@ -110,8 +110,6 @@ def smallest_eigenpairs(
 def symmetric_laplacian(laplacian: Any) -> Array:
     """Return the Laplacian of a connected graph as CSR, symmetric to the last digit and without stored zeros."""
     L = check_square_sparse("laplacian", laplacian)
-    backend = backend_of(L.data)
-    L = backend.uniform(L)
     apart = abs(L - L.T)
     largest, apart = float(abs(L.data).max()) if L.nnz else 0.0, float(apart.data.max()) if apart.nnz else 0.0
     if apart > SYMMETRIC * largest:
@@ -122,7 +120,7 @@ def symmetric_laplacian(laplacian: Any) -> Array:
     L = (0.5 * (L + L.T)).tocsr()
     L.eliminate_zeros()
     L.sort_indices()
-    parts, labels = SparseKernel(backend.csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
+    parts, labels = SparseKernel(backend_of(L.data).csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
     if parts > 1:
         largest = np.bincount(labels).max()
         text = f"the graph of laplacian has {parts} parts, the largest with {largest:,} of {L.shape[0]:,} points"
