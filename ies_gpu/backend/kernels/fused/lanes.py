@@ -1,4 +1,4 @@
-"""Eight float64 numbers side by side, as a type for jitted code: one problem in each lane, one instruction for all.
+"""Eight numbers side by side, as a type for jitted code: one problem in each lane, one instruction for all.
 
 Loops over small matrices are too short for the vectoriser, and what it makes of them depends on what is inlined where.
 With this type the algorithm is written as if for one number. It needs no licence to reorder sums, and its results do
@@ -29,23 +29,24 @@ FUSED = ("contract", "nsz")  # a product and a sum may be one instruction
 
 
 class Lanes(types.Type):
-    """A number, or with ``mask`` a truth value, in each lane."""
+    """A number of this kind in each lane, "float64" or "float32", or a truth value, "mask"."""
 
-    def __init__(self, mask: bool) -> None:
-        super().__init__(name=f"{'mask' if mask else 'float64'} x {LANES}")
-        self.mask = mask
+    def __init__(self, kind: str) -> None:
+        super().__init__(name=f"{kind} x {LANES}")
+        self.kind = kind
 
 
-NUMBERS, MASK = Lanes(mask=False), Lanes(mask=True)
+NUMBERS, SINGLES, MASK = Lanes("float64"), Lanes("float32"), Lanes("mask")
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 
 @register_model(Lanes)
 class LanesModel(models.PrimitiveModel):
-    """The vector register itself."""
+    """The vector register itself, or several where registers are shorter."""
 
     def __init__(self, manager: Any, kind: Lanes) -> None:
-        super().__init__(manager, kind, ir.VectorType(ir.IntType(1), LANES) if kind.mask else VECTOR)
+        element = {"float64": ir.DoubleType(), "float32": ir.FloatType(), "mask": ir.IntType(1)}[kind.kind]
+        super().__init__(manager, kind, ir.VectorType(element, LANES))
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
@@ -54,37 +55,42 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
         return number
     if isinstance(kind, (types.Integer, types.IntegerLiteral)):
         number = builder.sitofp(number, ir.DoubleType())
-    first = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    undefined = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
+    first = builder.insert_element(undefined, number, ir.IntType(32)(0))
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
 
 
-def define(function: Any, result: Lanes, emit: Any) -> None:
+def define(function: Any, emit: Any, result: Any = None) -> None:
     """Give an operator of two numbers a meaning for lanes, and for lanes with one number."""
 
     @type_callable(function)
     def typed(context: Any) -> Any:
         def resolve(a: Any, b: Any) -> Any:
-            pair = {isinstance(kind, Lanes) and not kind.mask for kind in (a, b)}
-            return result if pair == {True} or (pair == {True, False} and types.float64 in (a, b)) else None
+            for lanes in (NUMBERS, SINGLES):
+                if lanes in (a, b) and {a, b} <= {lanes, getattr(types, lanes.kind)}:
+                    return result or lanes
+            return None
 
         return resolve
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return emit(builder, *(spread(builder, x, kind) for x, kind in zip(args, signature.args, strict=True)))
 
-    for pair in ((NUMBERS, NUMBERS), (NUMBERS, types.float64), (types.float64, NUMBERS)):
-        lower_builtin(function, *pair)(lower)
+    for lanes in (NUMBERS, SINGLES):
+        number = getattr(types, lanes.kind)
+        for pair in ((lanes, lanes), (lanes, number), (number, lanes)):
+            lower_builtin(function, *pair)(lower)
 
 
 for function in (operator.add, operator.iadd):
-    define(function, NUMBERS, lambda builder, a, b: builder.fadd(a, b, flags=FUSED))
+    define(function, lambda builder, a, b: builder.fadd(a, b, flags=FUSED))
 for function in (operator.sub, operator.isub):
-    define(function, NUMBERS, lambda builder, a, b: builder.fsub(a, b, flags=FUSED))
-define(operator.mul, NUMBERS, lambda builder, a, b: builder.fmul(a, b, flags=FUSED))
-define(operator.truediv, NUMBERS, lambda builder, a, b: builder.fdiv(a, b))
-define(operator.lt, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
-define(operator.le, MASK, lambda builder, a, b: builder.fcmp_ordered("<=", a, b))
-define(operator.gt, MASK, lambda builder, a, b: builder.fcmp_ordered(">", a, b))
+    define(function, lambda builder, a, b: builder.fsub(a, b, flags=FUSED))
+define(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=FUSED))
+define(operator.truediv, lambda builder, a, b: builder.fdiv(a, b))
+define(operator.lt, lambda builder, a, b: builder.fcmp_ordered("<", a, b), MASK)
+define(operator.le, lambda builder, a, b: builder.fcmp_ordered("<=", a, b), MASK)
+define(operator.gt, lambda builder, a, b: builder.fcmp_ordered(">", a, b), MASK)
 
 
 def define_unary(function: Any, name: str) -> None:
@@ -110,27 +116,34 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> A
     return builder.gep(data, [place])
 
 
-@intrinsic
-def load(typing: Any, array: Any, place: Any) -> Any:
-    """Eight consecutive numbers of a flat contiguous array, from ``place`` on, as float64."""
+def loading(lanes: Lanes) -> Any:
+    """Return a function that loads lanes of this kind."""
 
-    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *args)
-        own = ir.VectorType(context.get_data_type(array.dtype), LANES)
-        value = builder.load(builder.bitcast(pointer, own.as_pointer()), align=array.dtype.bitwidth // 8)
-        return value if array.dtype == types.float64 else builder.fpext(value, VECTOR)
+    def load(typing: Any, array: Any, place: Any) -> Any:
+        """Eight consecutive numbers of a flat contiguous array, from ``place`` on."""
 
-    return NUMBERS(array, types.intp), lower
+        def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _address(context, builder, signature.args[0], *args)
+            own = ir.VectorType(context.get_data_type(array.dtype), LANES)
+            value = builder.load(builder.bitcast(pointer, own.as_pointer()), align=array.dtype.bitwidth // 8)
+            return value if array.dtype.name == lanes.kind else builder.fpext(value, VECTOR)
+
+        return lanes(array, types.intp), lower
+
+    return intrinsic(load)
+
+
+load, load_singles = loading(NUMBERS), loading(SINGLES)  # as float64, and as float32
 
 
 @intrinsic
 def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
-    """Put lanes, or one number in all of them, into a flat contiguous array of float64."""
+    """Put lanes, or one number in all of them, into a flat contiguous array of their kind."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _address(context, builder, signature.args[0], *args[:2])
         lanes = spread(builder, args[2], signature.args[2])
-        builder.store(lanes, builder.bitcast(pointer, VECTOR.as_pointer()), align=8)
+        builder.store(lanes, builder.bitcast(pointer, lanes.type.as_pointer()), align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.none(array, types.intp, value), lower
@@ -149,12 +162,12 @@ def where(typing: Any, mask: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def lanes_of(typing: Any, number: Any) -> Any:
-    """A float64 in all lanes."""
+    """A float64 or float32 in all lanes."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return spread(builder, args[0], signature.args[0])
 
-    return NUMBERS(types.float64), lower
+    return (SINGLES if number == types.float32 else NUMBERS)(number), lower
 
 
 @intrinsic
@@ -192,56 +205,6 @@ def load_apart(typing: Any, array: Any, place: Any, step: Any) -> Any:
         return value
 
     return NUMBERS(array, types.intp, types.intp), lower
-
-
-class Floats(types.Type):
-    """Eight float32 numbers, for sums over the entries of a sparse row: one register however wide those are."""
-
-    def __init__(self) -> None:
-        super().__init__(name=f"float32 x {LANES}")
-
-
-FLOATS, FLOAT_VECTOR = Floats(), ir.VectorType(ir.FloatType(), LANES)
-
-
-@register_model(Floats)
-class FloatsModel(models.PrimitiveModel):
-    """The vector register itself."""
-
-    def __init__(self, manager: Any, kind: Floats) -> None:
-        super().__init__(manager, kind, FLOAT_VECTOR)
-
-
-@intrinsic
-def no_floats(typing: Any) -> Any:
-    """Eight zeros."""
-    return FLOATS(), lambda context, builder, signature, args: ir.Constant(FLOAT_VECTOR, None)
-
-
-@intrinsic
-def add_scaled(typing: Any, sums: Any, number: Any, array: Any, place: Any) -> Any:
-    """``sums`` and ``number`` times eight consecutive numbers of a flat contiguous array, all of them float32."""
-
-    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, array, *args[2:]), FLOAT_VECTOR.as_pointer())
-        first = builder.insert_element(ir.Constant(FLOAT_VECTOR, ir.Undefined), args[1], ir.IntType(32)(0))
-        all_lanes = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
-        product = builder.fmul(all_lanes, builder.load(pointer, align=4), flags=FUSED)
-        return builder.fadd(args[0], product, flags=FUSED)
-
-    return FLOATS(FLOATS, types.float32, array, types.intp), lower
-
-
-@intrinsic
-def store_sum(typing: Any, array: Any, place: Any, a: Any, b: Any) -> Any:
-    """Put the sums of two times eight float32 numbers into a flat contiguous array."""
-
-    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, array, *args[:2]), FLOAT_VECTOR.as_pointer())
-        builder.store(builder.fadd(*args[2:], flags=FUSED), pointer, align=4)
-        return context.get_dummy_value()
-
-    return types.none(array, types.intp, FLOATS, FLOATS), lower
 
 
 def aligned(*shape: int) -> Array:

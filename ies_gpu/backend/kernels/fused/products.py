@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array, starts_of
 from ..plain_multilevel import added_up, gram_of_rows, step_lengths, update_rows
-from .lanes import add_scaled, no_floats, store_sum
+from .lanes import lanes_of, load_singles, store
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
@@ -212,39 +212,38 @@ def _product(width: int, scaled: bool) -> Any:
     @compiled(fused=True, entry=True)
     def product(indptr, indices, data, left, right, V, out):
         for i in range(len(indptr) - 1):
-            s0, s1, s2, s3 = no_floats(), no_floats(), no_floats(), no_floats()
-            t0, t1, t2, t3 = no_floats(), no_floats(), no_floats(), no_floats()
+            s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = lanes_of(np.float32(0))
             p, end = indptr[i], indptr[i + 1]
             while p < end:
                 j = np.uint32(indices[p])
                 a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
-                s0 = add_scaled(s0, a, V, x)
+                s0 += a * load_singles(V, x)
                 if width > 8:
-                    s1 = add_scaled(s1, a, V, x + 8)
+                    s1 += a * load_singles(V, x + 8)
                 if width > 16:
-                    s2 = add_scaled(s2, a, V, x + 16)
+                    s2 += a * load_singles(V, x + 16)
                 if width > 24:
-                    s3 = add_scaled(s3, a, V, x + 24)
+                    s3 += a * load_singles(V, x + 24)
                 p += 1
                 if p < end:
                     j = np.uint32(indices[p])
                     a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
-                    t0 = add_scaled(t0, a, V, x)
+                    t0 += a * load_singles(V, x)
                     if width > 8:
-                        t1 = add_scaled(t1, a, V, x + 8)
+                        t1 += a * load_singles(V, x + 8)
                     if width > 16:
-                        t2 = add_scaled(t2, a, V, x + 16)
+                        t2 += a * load_singles(V, x + 16)
                     if width > 24:
-                        t3 = add_scaled(t3, a, V, x + 24)
+                        t3 += a * load_singles(V, x + 24)
                     p += 1
             y = i * width
-            store_sum(out, y, s0, t0)
+            store(out, y, s0 + t0)
             if width > 8:
-                store_sum(out, y + 8, s1, t1)
+                store(out, y + 8, s1 + t1)
             if width > 16:
-                store_sum(out, y + 16, s2, t2)
+                store(out, y + 16, s2 + t2)
             if width > 24:
-                store_sum(out, y + 24, s3, t3)
+                store(out, y + 24, s3 + t3)
             if scaled:
                 for c in range(y, y + width):
                     out[c] *= left[i]
