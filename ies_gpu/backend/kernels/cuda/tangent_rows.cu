@@ -34,6 +34,10 @@ template <> struct Precision<double> {
     static constexpr int exponents = 1000;
 };
 
+// From one neighbour of a tile to the next. Threads of a half warp read one column of many patches, and where patches are
+// few, of several neighbours: these rows begin in banks of their own.
+__device__ int tile_stride(int side) { return side * PATCH + (side == 4 ? 4 : side < 6 ? 1 : 0); }
+
 // Shared memory of one row: a matrix and nine vectors of `width` values (m rounded up to whole patches, at least 16),
 // then twelve int. Found by arithmetic, because pointers would take registers.
 template <typename T> struct Scratch {
@@ -41,13 +45,13 @@ template <typename T> struct Scratch {
     int stride, width;
 
     __device__ Scratch(T* pool, int m) {
-        const int padded = (m + PATCH - 1) / PATCH * PATCH;
-        width = padded > 16 ? padded : 16;
+        const int side = (m + PATCH - 1) / PATCH;
+        width = max(side * PATCH, 16);
         stride = m | 1;  // odd: neither rows nor columns of H collide in the banks
         matrix = pool;   // differences of a tile of neighbours, then H, then its eigenvectors
-        vectors = pool + max(m * stride, width * padded);
+        vectors = pool + max(m * stride, width * tile_stride(side));
     }
-    __device__ T* vector() const { return vectors; }           // y_i, then a Householder vector
+    __device__ T* vector() const { return vectors; }           // a Householder vector
     __device__ T* product() const { return vectors + width; }  // halved weights of a tile, then H times that vector
     __device__ T* diagonal() const { return vectors + 2 * width; }
     __device__ T* off_diagonal() const { return vectors + 3 * width; }
@@ -59,18 +63,19 @@ template <typename T> struct Scratch {
     __device__ int* order() const { return range(2); }  // columns of the leading eigenvalues
 };
 
-// A patch of the co-metric over every `slices`-th neighbour of a tile, added to `sum`.
+// A patch of the co-metric over every `slices`-th neighbour of a tile, added to `sum`. A tile holds the first columns of
+// all patches of a neighbour, then the second ones, and so on: neighbouring patches lie in neighbouring banks.
 template <typename T>
-__device__ void add_tile(const T* tile, const T* weights, int slice, int slices, int count, int padded, int top,
-                         int left, T (&sum)[PATCH][PATCH]) {
+__device__ void add_tile(const T* tile, const T* weights, int slice, int slices, int count, int side, int top, int left,
+                         T (&sum)[PATCH][PATCH]) {
     for (int k = slice; k < count; k += slices) {
-        const T* difference = tile + k * padded;
+        const T* difference = tile + k * tile_stride(side);
         T across[PATCH];
 #pragma unroll
-        for (int x = 0; x < PATCH; ++x) across[x] = difference[left * PATCH + x];
+        for (int x = 0; x < PATCH; ++x) across[x] = difference[x * side + left];
 #pragma unroll
         for (int y = 0; y < PATCH; ++y) {
-            const T down = weights[k] * difference[top * PATCH + y];
+            const T down = weights[k] * difference[y * side + top];
 #pragma unroll
             for (int x = 0; x < PATCH; ++x) sum[y][x] += down * across[x];
         }
@@ -97,40 +102,22 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
 
     T sum[PATCH][PATCH] = {}, lost[PATCH][PATCH] = {};
     T* tile = part.matrix;
-    const O* centre = Y + row * m;
-    if constexpr (sizeof(T) == sizeof(O)) {
-        for (int c = thread; c < padded; c += threads) part.vector()[c] = c < m ? centre[c] : T(0);
-    }
-    __syncthreads();  // the centre is there, and nobody reads the previous row's eigenvectors any more
-    const int start_k = thread / padded, start_c = thread % padded;
-    const int step_k = threads / padded, step_c = threads % padded;
+    // a thread fetches one column, of every `at_once`-th neighbour; columns beyond m are zeros
+    const int place = thread % padded, column = place % side * PATCH + place / side, at_once = threads / padded;
+    const O centre = column < m ? Y[row * m + column] : O(0);
+    __syncthreads();  // nobody reads the previous row's eigenvectors any more
     for (long long begin = first; begin < last; begin += part.width) {
         const int count = last - begin < part.width ? static_cast<int>(last - begin) : part.width;
-        // neighbouring threads read neighbouring columns of a row of Y; columns beyond m are zeros
-        for (int k = start_k, c = start_c; k < count;) {
-            T difference = 0;
-            if (c < m) {
-                const O other = Y[static_cast<long long>(indices[begin + k]) * m + c];
-                if constexpr (sizeof(T) == sizeof(O)) {
-                    difference = other - part.vector()[c];
-                } else {
-                    difference = static_cast<T>(other - centre[c]);
-                }
-            }
-            tile[k * padded + c] = difference;
-            k += step_k;
-            c += step_c;
-            if (c >= padded) {
-                c -= padded;
-                ++k;
-            }
+        for (int k = thread / padded; k < count && thread < at_once * padded; k += at_once) {
+            const O other = column < m ? Y[static_cast<long long>(indices[begin + k]) * m + column] : O(0);
+            tile[k * tile_stride(side) + place] = static_cast<T>(other - centre);
         }
         for (int k = thread; k < count; k += threads) part.product()[k] = T(0.5) * T(weights[begin + k]);
         __syncthreads();
         if (slice < slices) {
             if constexpr (sizeof(T) == sizeof(float)) {
                 T own[PATCH][PATCH] = {};
-                add_tile(tile, part.product(), slice, slices, count, padded, top, left, own);
+                add_tile(tile, part.product(), slice, slices, count, side, top, left, own);
 #pragma unroll
                 for (int e = 0; e < PATCH * PATCH; ++e) {
                     const T before = sum[e / PATCH][e % PATCH],
@@ -140,7 +127,7 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
                     sum[e / PATCH][e % PATCH] = after;
                 }
             } else {
-                add_tile(tile, part.product(), slice, slices, count, padded, top, left, sum);
+                add_tile(tile, part.product(), slice, slices, count, side, top, left, sum);
             }
         }
         __syncthreads();
