@@ -2,28 +2,343 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
+from sklearn import get_config
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from ..backend import at_home, to_host
+from ..backend import at_home, backend_of, host_view, to_host
 from ..backend.array import Array, extent
-from ..embedding.graph import points_in_metric
-from ..errors import IESWarning
+from ..embedding.graph import check_sides, points_in_metric
+from ..embedding.laplacian import with_diagonal
+from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric
+from ..embedding.nystrom import ISOLATED, KernelRule
+from ..errors import IESWarning, first_few, one_line
 from ..findings import listen, option, refusal, tell, warning
-from ..options import Options, is_auto, is_found
+from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.assembly import orient_and_scale
+from ..results.model import InverseError, make_model
 from ..run.fit import Inputs, laplacian_of, mapped
+from ..run.log import Progress
 from ..run.run import Run
 from ..select import select_coordinates
-from ..validation import check_integer, check_length
-from .transformer import SpectralTransformer, estimator, from_table
+from ..validation import (
+    check_choice,
+    check_integer,
+    check_kernel,
+    check_length,
+    check_points,
+    check_real_array,
+    check_seed,
+    check_unmasked,
+)
 
+Owner = TypeVar("Owner")
+FEWEST = 4  # points: with fewer there is no map with two coordinates
+FEW = 100  # below this many points nothing can be estimated from their distances
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
-FEW = 100  # below this many points nothing can be estimated from their distances
+# what both document, but not as the table of options does
+OWN = {
+    "n_neighbors": """n_neighbors : int, optional
+    Connect each point to this many nearest ones instead of all within the radius; see :func:`select_coordinates`.""",
+    "metric": """\
+metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affinity"}, default="euclidean"
+    How distances are measured, as in :func:`select_coordinates`. With "precomputed", ``fit`` takes the distances
+    between the training points and ``transform`` those from new points to the training points. A dense matrix has
+    all of them; a sparse one those between neighbours, as ``sklearn.neighbors.KNeighborsTransformer`` makes it, and
+    two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.""",
+    "isolated": """isolated : {"nearest", "nan"}, default="nearest"
+    What ``transform`` returns for a point without a training point within the radius: the coordinates of the
+    nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
+    regressors that follow in a pipeline refuse it.""",
+    "training": """X : ndarray of shape (n_samples, n_features)
+    The training points, or a matrix of the pairs; see ``metric``.
+y : None
+    Ignored.""",
+    "progress": """progress : bool or callable, optional
+    True shows a bar per stage, in a terminal or a notebook. A function is called as
+    ``progress(stage, done, total)``.""",
+    "fitted": """eigenvalues_ : ndarray of shape (n_components,)
+    Of ``L = I - P``, in rising order.
+bandwidth_ : float
+    The bandwidth that was used.
+model_ : Model
+    What ``transform`` uses; :meth:`Model.save` writes it.
+inverse_error_ : InverseError
+    How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
+n_features_in_ : int
+    Number of columns seen in ``fit``.
+feature_names_in_ : ndarray of shape (``n_features_in_``,)
+    Names of the columns seen in ``fit``, if they are all strings.""",
+}
+
+
+def from_table(owner: Owner) -> Owner:
+    """Decorator: fill a docstring from our texts and the table of options."""
+    return documented(owner, OWN)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def estimator(cls: type[Owner]) -> type[Owner]:
+    """Decorator: the fields of a class are its parameters, documented by the table of options.
+
+    As scikit-learn wants it, ``__init__`` stores them and checks nothing.
+    """
+    made = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
+    made.__init__ = explain_keywords(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
+@estimator
+class SpectralTransformer(TransformerMixin, BaseEstimator):
+    """What both transformers share: parameters, input, names of the output, and new points."""
+
+    # fitted: model_ (a Model), embedding_, eigenvalues_, bandwidth_; an annotation would make them parameters
+    n_components: int = field(default=20, kw_only=False)
+    bandwidth: float | str = "auto"
+    n_neighbors: int | None = None
+    radius: float | None = None
+    self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
+    scale: str = "rms"
+    diffusion_time: float = 1.0
+    disconnected: str = "auto"
+    isolated: str = "nearest"
+    device: str = "auto"
+    dtype: str = "float64"
+    memory_limit: int | None = None
+    n_threads: int | None = None
+    random_state: Any = 0
+    tol: float = 1e-8
+    progress: Progress | bool | None = None
+
+    @at_home
+    @from_table
+    def fit(self, X: Array, y: Array = None) -> Self:
+        """Fit the points.
+
+        Parameters
+        ----------
+        {training}
+
+        Returns
+        -------
+        DiffusionMap or IndependentCoordinates
+            The fitted transformer.
+        """
+        entry, X = self._given(X)
+        return self._fit(entry, X, self._options(X))
+
+    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
+        raise NotImplementedError
+
+    @at_home
+    @from_table
+    def fit_transform(self, X: Array, y: Array = None) -> Array:
+        """Fit the points and return their coordinates.
+
+        Parameters
+        ----------
+        {training}
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+            The coordinates of the training points.
+        """
+        return self._for_output(self.fit(X, y).embedding_)
+
+    @at_home
+    def transform(self, X: Array) -> Array:
+        """Place new points in the map, by the Nystrom extension.
+
+        Training points get their training coordinates. A point without a training point within the radius gets the
+        coordinates of the nearest one, or NaN (see ``isolated``), with a warning.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_features)
+            New points, or their distances or affinities to the training points; see ``metric``.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_coordinates)
+            Their coordinates.
+        """
+        check_is_fitted(self)
+        return self._for_output(self._extend(self._input(X, reset=False)))
+
+    def _for_output(self, coordinates: Array) -> Array:
+        """Return coordinates, on the host if scikit-learn makes a table of them: it cannot of an array on a GPU."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return coordinates if chosen == "default" else backend_of(coordinates).to_host(coordinates)
+
+    def inverse_transform(self, X: Array) -> Array:
+        """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
+
+        ``inverse_error_`` says how far from the truth that is.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_coordinates)
+            Coordinates, as ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+            Points.
+        """
+        check_is_fitted(self)
+        return self.model_.inverse_transform(host_view(X) if backend_of(X).device == "cpu" else X)
+
+    @property
+    def inverse_error_(self) -> InverseError:
+        """The error of ``inverse_transform`` at training points that are left out in turn."""
+        check_is_fitted(self)
+        return self.model_.inverse_error
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the coordinates, counted from 1.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Only compared with the names seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of str objects
+            Names such as ``phi1`` and ``phi7``.
+        """
+        check_is_fitted(self)
+        if input_features is not None:  # in scikit-learn's words, whose own function is private
+            own = getattr(self, "feature_names_in_", None)
+            if own is not None and not np.array_equal(own, np.asarray(input_features, dtype=object)):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(input_features) != (n := self.n_features_in_):
+                text = f"input_features should have length equal to number of features ({n})"
+                raise ValueError(f"{text}, got {len(input_features)}")
+        return np.asarray(self.model_.names, dtype=object)
+
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X holds distances or affinities; ``metric`` may be anything before it is checked."""
+        return isinstance(self.metric, str) and self.metric in GIVEN
+
+    def _input(self, X: Array, *, reset: bool) -> Array:
+        """Return points as float64, on their own device, with as many columns as in ``fit``."""
+        if backend_of(X).device != "cpu":
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return check_real_array("X", X, 2)
+        check_unmasked("X", X)  # scikit-learn shows what is behind a mask
+        sparse = ["csr", "csc", "coo"] if self._precomputed else False
+        checks = {"ensure_min_samples": FEWEST if reset else 1, "ensure_all_finite": False, "accept_sparse": sparse}
+        try:
+            X = validate_data(self, host_view(X), reset=reset, dtype=np.float64, **checks)
+        except MemoryError:
+            raise
+        except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"X cannot be used: {one_line(error, 400)}") from None
+        return X if self._precomputed else check_real_array("X", X, 2, columns=getattr(self, "feature_names_in_", None))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.positive_only = tags.input_tags.sparse = self._precomputed
+        return tags
+
+    def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
+        """Return the training data by the name of its entry, checked, and as a model takes it."""
+        check_choice("isolated", self.isolated, ISOLATED)
+        check_metric(self.metric, *GIVEN)
+        X = self._input(X, reset=True)
+        if not self._precomputed:
+            X = check_points(X)
+            return {"X": X}, X
+        if X.shape[0] != X.shape[1]:
+            what = "affinities" if self.metric == AFFINITY else "distances"
+            text = f"{option('metric', self.metric)} needs the square matrix of {what} between the training points"
+            raise refusal("X.shape", f"{text}, got {X.shape}")
+        if backend_of(X).device == "cpu":
+            check_non_negative(X, f"{type(self).__name__}.fit of {self.metric} pairs")  # in scikit-learn's words
+        if self.metric == AFFINITY:
+            kernel = check_kernel(X, "X")
+            return {"kernel": kernel}, kernel
+        if is_found(self.bandwidth):
+            text = f"{option('bandwidth')} is required with {option('metric', 'precomputed')}: 'auto' needs points"
+            raise refusal("bandwidth.missing", text, "pass a third of the distance up to which points are neighbours")
+        graph, _ = check_sides(X, radius=self._radius(X), name="X")
+        return {"graph": graph}, with_diagonal(graph, 0.0) if backend_of(X).sparse.issparse(X) else X
+
+    def _radius(self, X: Array) -> float | None:
+        """Return how far apart neighbours may be in given distances; None for all that a sparse matrix stores."""
+        if self.radius is not None:
+            return check_length("radius", self.radius)
+        is_sparse = backend_of(X).sparse.issparse(X)
+        return None if is_sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
+
+    def _options(self, X: Array) -> dict[str, Any]:
+        """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
+        if is_local(self.bandwidth):
+            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
+            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
+        own, n = self.get_params(deep=False), X.shape[0]
+        asked = {name: own[name] for name in TABLE if name in own} | {"random_state": check_seed(self.random_state)}
+        if self._precomputed:
+            asked |= {"metric": "euclidean"}  # the entry says it
+            asked |= {"radius": self._radius(X)} if self.metric == PRECOMPUTED else {}
+        for name, least, rest in (("n_components", 1, 2), ("n_neighbors", 2, 1)):
+            if own[name] is not None and check_integer(name, own[name], low=least) > n - rest:
+                text = f"{option(name, own[name])} needs at least {own[name] + rest} points; using "
+                text += f"{n - rest} for {n} points"
+                is_k = name == "n_neighbors"
+                tell(warning("points.fewer_neighbors", text) if is_k else warning("points.fewer_components", text))
+                asked[name] = n - rest
+        if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
+            k = asked["n_neighbors"]
+            asked["bandwidth"] = FIXED if k is None else neighbors_bandwidth(points_in_metric(X, self.metric), k)
+        return asked
+
+    def _keep(self, X: Array, points: np.ndarray, used: dict[str, Any], **found: Any) -> Self:
+        """Store the model, and the coordinates of all points: those left out of the graph count as new."""
+        rows, n = backend_of(X).asarray(points), X.shape[0]
+        kept = X if len(points) == n else X[rows][:, rows] if self._precomputed else X[rows]
+        names = None if self._precomputed else getattr(self, "feature_names_in_", None)
+        rule = KernelRule(**{name: used[name] for name in KernelRule._fields} | {"metric": self.metric})
+        self.model_ = make_model(kept, rule=rule, feature_names=names, device=self.device, **found)
+        self.eigenvalues_, self.bandwidth_, self.points_ = self.model_.eigenvalues, self.model_.bandwidth, points
+        self.embedding_ = chosen = self.model_.embedding
+        if len(points) < n:
+            left_out = np.setdiff1d(np.arange(n), points)
+            self.embedding_ = backend_of(X).xp.empty((n, chosen.shape[1]))
+            self.embedding_[points], self.embedding_[left_out] = chosen, self._place_left_out(X[left_out], left_out, n)
+        return self
+
+    def _place_left_out(self, X: Array, rows: np.ndarray, n: int) -> Array:
+        """Return the places of training points that the graph left out; what is said of new points is said of them."""
+        with listen(IESWarning) as said:
+            found = self._extend(X)
+        for finding in said:
+            if finding.code == "new_points.isolated":
+                got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
+                text = f"{len(rows):,} of {n:,} training points have no neighbour in the map and get {got}"
+                finding = warning("points.isolated", f"{text} (rows {first_few(rows)})")
+            tell(finding)
+        return found
+
+    def _extend(self, X: Array) -> Array:
+        if self._precomputed:  # distances to points that were left out of the map say nothing
+            X = (X.tocsr() if hasattr(X, "tocsr") else X)[:, self.points_]
+        return self.model_.transform(
+            X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
+        )
 
 
 @estimator
@@ -58,22 +373,7 @@ class DiffusionMap(SpectralTransformer):
     (400, 5)
     """
 
-    @at_home
-    @from_table
-    def fit(self, X: Array, y: Array = None) -> Self:
-        """Compute the map of the points.
-
-        Parameters
-        ----------
-        {training}
-
-        Returns
-        -------
-        DiffusionMap
-            The fitted transformer.
-        """
-        entry, X = self._given(X)
-        asked = self._options(X)
+    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
         if is_found(asked["bandwidth"]) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
@@ -88,10 +388,7 @@ class DiffusionMap(SpectralTransformer):
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """Find the bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
-            bandwidth = few_points_bandwidth(points_in_metric(X, self.metric))
-            text = f"{len(X)} points are too few to estimate anything from them; using {option('bandwidth', bandwidth)}"
-            tell(warning("points.few", text, "pass your own if you know it"))
-            return {"bandwidth": bandwidth}
+            return guess_sizes(points_in_metric(X, self.metric), asked)
         with listen(IESWarning) as said:
             used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
         for finding in said:
@@ -153,32 +450,28 @@ class IndependentCoordinates(SpectralTransformer):
     search: str = "exhaustive"
     untangle: bool = True
 
-    @at_home
-    @from_table
-    def fit(self, X: Array, y: Array = None) -> Self:
-        """Choose the coordinates.
-
-        Parameters
-        ----------
-        {training}
-
-        Returns
-        -------
-        IndependentCoordinates
-            The fitted transformer.
-        """
-        entry, X = self._given(X)
-        asked = self._options(X)
+    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
         if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
             text = f"{option(missing[0])} is required with {option('metric', self.metric)}: 'auto' needs the points"
             raise refusal("entry.automatic", text)
         if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
-            asked |= few_points_sizes(points_in_metric(X, self.metric), asked)
+            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used = found.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
         made = {name: getattr(found, name) for name in ("coordinates", "eigenvalues", "subset", "rotation")}
         return self._keep(X, to_host(found.points), used, **made)
+
+
+def neighbors_bandwidth(X: Array, k: int) -> float:
+    """Return the median distance to the last neighbour, of several multiples of it the best for maps."""
+    backend = backend_of(X)
+    with backend.active():
+        found = float(backend.xp.median(backend.nearest(X, k)[0][:, -1]))
+    if found == 0:
+        text = f"most points have {k} copies of themselves as nearest neighbours, so no bandwidth can be found"
+        raise refusal("X.copies", text, f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}")
+    return found
 
 
 def few_points_bandwidth(X: Array) -> float:
@@ -193,16 +486,17 @@ def few_points_bandwidth(X: Array) -> float:
     return float(unit * np.sqrt(longest * distances.max()) / 3)
 
 
-def few_points_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return dimension, number of coordinates and bandwidth, with a guess for each that is "auto"."""
-    d, s, bandwidth = (asked[name] for name in SIZES)
-    if not is_auto(s):
+def guess_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return dimension, number of coordinates and bandwidth of a few points: those asked for, guesses for "auto"."""
+    d, s, bandwidth = (asked.get(name) for name in SIZES)
+    if s is not None and not is_auto(s):
         s = check_integer("subset_size", s, low=1)
     if is_auto(d):
         d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
-    s = d if is_auto(s) else s
     bandwidth = few_points_bandwidth(X) if is_found(bandwidth) else check_length("bandwidth", bandwidth)
-    used = f"{option('intrinsic_dim', d)}, {option('subset_size', s)}, {option('bandwidth', bandwidth)}"
-    text = f"{len(X)} points are too few to estimate anything from them; using {used}"
+    used = dict(zip(SIZES, (d, d if is_auto(s) else s, bandwidth), strict=True))
+    used = {name: value for name, value in used.items() if name in asked}
+    told = ", ".join(option(name, value) for name, value in used.items())
+    text = f"{len(X)} points are too few to estimate anything from them; using {told}"
     tell(warning("points.guessed", text, "pass your own values if you know them"))
-    return dict(zip(SIZES, (d, s, bandwidth), strict=True))
+    return used

@@ -161,7 +161,7 @@ def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
 
 
 def test_few_points_are_said_to_be_few(strip):
-    with warned("points.few"):
+    with warned("points.guessed"):
         DiffusionMap(3).fit(strip.X[:60])
     with warnings.catch_warnings():
         warnings.simplefilter("error", IESWarning)
