@@ -126,7 +126,7 @@ root_is_read_only() { # for its own sake, not only for lack of permission
 }
 who() { [[ $(inside id -u) == 10001 && $(inside id -g) == 10001 ]]; }
 no_leftovers() { [[ ! -e $root/src && ! -e $root/dist && ! -e $root/root/.cache && ! -e $root/opt/ies-gpu/lib/python3.13/site-packages/numba/tests ]]; }
-demo() { ies demo -o /data/demo && (($(find "$work/volume/data/demo" -name '*.png' | wc -l) >= 4)); }
+demo() { ies demo -o /data/demo && (($(find "$work/volume/data/demo" -name '*.html' | wc -l) >= 1)); }
 cache_used() { [[ -n $(find "$work/volume/cache/numba" -name '*.nbc' -print -quit) ]]; }
 points() { ies data D1 --n 40000 -o /data/d1.npy; }
 problem=(fit /data/d1.npy -d 2 -s 2 --bandwidth 0.13 --threads 1)
@@ -184,7 +184,7 @@ verify() { # verify TAG DOCKERFILE [OPTION ...]: all that the images share
 
 verify cpu "$here/docker/cpu.Dockerfile"
 if [[ -s $work/cpu.json ]]; then
-    check "cpu: demo, with pictures" demo
+    check "cpu: demo" demo
     check "cpu: compiled kernels are kept in /cache" cache_used
     check "cpu: data D1" points
     check "cpu: fit" fit whole

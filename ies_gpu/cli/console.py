@@ -20,20 +20,10 @@ EVERY = 0.5  # seconds between two JSON lines of one stage
 COLOURS = {"error": "31", "warning": "33"}  # red, yellow
 
 
-def coloured(text: str, level: str, stream: IO[str]) -> str:
-    """Return a text in the colour of its level, if the stream is a terminal with colours and NO_COLOR is not set."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
-    return text if plain or not stream.isatty() else f"\x1b[{COLOURS[level]}m{text}\x1b[0m"
-
-
 class Console:
-    """The messages of one run; ``progress`` is passed to ``select_coordinates``.
+    """The messages of one run, in the style "bar", "lines", "json" or "quiet", which shows warnings and errors only.
 
-    Parameters
-    ----------
-    stream : text file
-    style : {"bar", "lines", "json", "quiet"}
-        ``quiet`` still shows warnings and errors.
+    ``progress`` is passed to ``select_coordinates``.
     """
 
     def __init__(self, stream: IO[str], style: str) -> None:
@@ -50,21 +40,18 @@ class Console:
         if stage != self.stage or self.style == "quiet":
             return
         if self.style == "bar":
-            self._move_bar(stage, done, total)
+            if self.bar is None:
+                from ..run.log import Bar, tqdm
+
+                tqdm().monitor_interval = 0  # no thread of its own: stages report often enough
+                self.bar = Bar(self.stream)
+            self.bar(stage, done, total)
         if self.style == "json" and (ended or now - self.last >= EVERY):
             self.last = now
             self._event("info", stage=stage, done=done, total=total or None, seconds=round(now - self.begin, 3))
         if ended and self.style != "json":
             self._write(f"{stage:<24}{now - self.begin:8.2f} s")
         self.stage = "" if ended else stage
-
-    def _move_bar(self, stage: str, done: int, total: int) -> None:
-        if self.bar is None:
-            from ..run.log import Bar, tqdm
-
-            tqdm().monitor_interval = 0  # no thread of its own: stages report often enough
-            self.bar = Bar(self.stream)
-        self.bar(stage, done, total)
 
     def close(self) -> None:
         """Clean up the line, wherever the run ended."""
@@ -84,10 +71,13 @@ class Console:
         message = " ".join(message.split())
         if self.style == "json":
             self._event(level, message=message, **({"code": code} if code else {}), **more)
-        else:
-            label = f"ies-gpu: {level}:"
-            text = fold(f"{label} {message}", max(40, shutil.get_terminal_size().columns), "  ")
-            self._write(coloured(label, level, self.stream) + text.removeprefix(label))
+            return
+        label = f"ies-gpu: {level}:"
+        text = fold(f"{label} {message}", max(40, shutil.get_terminal_size().columns), "  ")
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
+        if self.stream.isatty() and not plain:
+            text = f"\x1b[{COLOURS[level]}m{label}\x1b[0m{text.removeprefix(label)}"
+        self._write(text)
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""

@@ -1,31 +1,22 @@
-"""``ies-gpu demo``: the paper's opening example in words and pictures.
-
-A long strip, the obvious map, and the map that recovers it.
-"""
+"""``ies-gpu demo``: the paper's opening example, a long strip, in words and a report with pictures."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .console import Console, address, announce_compiling, say
 from .parser import add_command, add_talk, count
 
-if TYPE_CHECKING:
-    from ..results.selection import Selection
-
 FEWEST = 22  # points for 20 eigenvectors
 USUAL = 10_000
-NAIVE = (0, 1)
 
 
 def add(commands: Any) -> None:
-    demo = add_command(commands, "demo", run, "see it work on a long strip, with pictures", "ies-gpu demo -o my-folder")
+    demo = add_command(commands, "demo", run, "see it work on a long strip", "ies-gpu demo -o my-folder")
     demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="output folder (ies-gpu-demo)")
     demo.add_argument("-n", "--n", type=count, metavar="N", default=USUAL, help="number of points (10,000)")
     add_talk(demo)
@@ -35,18 +26,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.n < FEWEST:
         args.parser.error(f"-n must be {FEWEST} or more, got {args.n}")
     announce_compiling(console)
-    tell = (lambda line: None) if args.quiet else say
-    run_demo(args.output, n_samples=args.n, say=tell, progress=console.progress)
+    run_demo(args.output, n_samples=args.n, say=(lambda _: None) if args.quiet else say, progress=console.progress)
     return 0
 
 
-def run_demo(
-    folder: str | os.PathLike[str],
-    *,
-    say: Callable[[str], None],
-    n_samples: int = USUAL,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Selection:
+def run_demo(folder: str | Path, *, say: Callable[[str], None], n_samples: int = USUAL, progress: Any = None) -> Any:
     """Generate the strip D1, choose its coordinates, and explain what happened, line by line, to ``say``."""
     from .. import datasets
     from ..files.writing import write_table
@@ -71,7 +55,6 @@ def run_demo(
     selection.save(folder / "run.npz")
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
     say(f"\nIn {folder}:")
-    draw(selection, colors, folder, say)
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
     say("  points.npy      the points")
     say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
@@ -81,18 +64,3 @@ def run_demo(
     say("  ies-gpu fit your_points.npy -o run.npz")
     say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
     return selection
-
-
-def draw(selection: Selection, colors: Any, folder: Path, say: Callable[[str], None]) -> None:
-    """Draw both maps, if matplotlib is installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        say("  (pictures need matplotlib: pip install 'ies-gpu[plot]', then run this again)")
-        return
-    from .. import plot
-    from ..plot.figure import set_label
-
-    for name, chosen in (("naive", NAIVE), ("chosen", None)):
-        title = f"{name.capitalize()}: {set_label(chosen or selection.subset)}"
-        figure = plot.embedding(selection, chosen, colors=colors, title=title)
-        figure.savefig(folder / f"{name}.png", dpi=150)
-        say(f"  {name + '.png':<15} the {name} map")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,10 @@ from .console import Console, listed, say, say_json
 from .parser import add_command, add_talk, count, device, in_flags
 
 FEWEST_POINTS = 1_000
-OPTIONAL = {"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"}
+LIBRARIES = {  # and what is missing without them
+    **dict.fromkeys(("numpy", "scipy", "threadpoolctl", "tqdm"), "needed"),
+    **{"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"},
+}
 GPU_STATUS = "this version has not been run on a GPU by its authors; please run --selftest --device cuda on yours"
 NO_GPU = "no GPU was tested: this compares the CPU kernels with plain code (--device cuda insists on a GPU)"
 
@@ -39,10 +43,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     facts = examine(args.device or "auto")
     if args.selftest:
         return run_selftest(facts, args.device or "auto", points, as_json=args.json)
-    if args.json:
-        say_json(facts)
-    else:
-        tell(facts)
+    say_json(facts) if args.json else tell(facts)
     return 0
 
 
@@ -66,21 +67,12 @@ def run_selftest(facts: dict[str, Any], device: str, points: int, *, as_json: bo
     reference, tested = sides(device)
     labels = reference.label, tested.label
     status = [] if tested.backend.device != "cpu" else [NO_GPU]
-    stages = []
-    if not as_json:
-        listed("self-test", *status)
-        tell(facts)
-        listed("compared", f"{labels[1]} with {labels[0]}, {points:,} points")
-        say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
-    for found in compare(reference, tested, points):
-        stages.append(found._asdict() | {"ok": found.ok, "seconds": dict(zip(labels, found.seconds, strict=True))})
-        if not as_json:
-            numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
-            say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
-            if found.note:
-                say(f"    {' '.join(found.note.split())}")
-    wrong = [f"{stage['data']} {stage['stage']}" for stage in stages if not stage["ok"]]
+    outcomes = compare(reference, tested, points)
     if as_json:
+        stages = [
+            found._asdict() | {"ok": found.ok, "seconds": dict(zip(labels, found.seconds, strict=True))}
+            for found in outcomes
+        ]
         report = {
             "report": "ies-gpu doctor --selftest",
             "gpu_tested": not status,
@@ -90,12 +82,23 @@ def run_selftest(facts: dict[str, Any], device: str, points: int, *, as_json: bo
             "tested": {"label": labels[1], **tested.backend.describe()},
             "points": points,
             "stages": stages,
-            "ok": not wrong,
+            "ok": all(stage["ok"] for stage in stages),
         }
         say_json(plain(report))
-    else:
-        say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
-        listed("self-test", *status)
+        return 0 if report["ok"] else 1
+    listed("self-test", *status)
+    tell(facts)
+    listed("compared", f"{labels[1]} with {labels[0]}, {points:,} points")
+    say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
+    wrong = []
+    for found in outcomes:
+        wrong += [] if found.ok else [f"{found.data} {found.stage}"]
+        numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
+        say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
+        if found.note:
+            say(f"    {' '.join(found.note.split())}")
+    say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
+    listed("self-test", *status)
     return 1 if wrong else 0
 
 
@@ -109,22 +112,17 @@ def examine(device: str = "auto") -> dict[str, Any]:
     from ..backend.machine import available_memory, available_threads
     from ..results.text import plain
 
-    found, missing = {"ies_gpu": __version__, "python": platform.python_version()}, {}
-    for name in ("numpy", "scipy", "numba", "threadpoolctl", "tqdm", "matplotlib", "cupy"):
+    versions = {"ies_gpu": __version__, "python": platform.python_version()}
+    for name in LIBRARIES:
         for package in (name, f"{name}-cuda12x", f"{name}-cuda13x"):
-            try:
-                found[name] = version(package)
-                break
-            except PackageNotFoundError:
-                continue
-        else:
-            missing[name] = OPTIONAL.get(name, "needed")
+            with suppress(PackageNotFoundError):
+                versions[name] = version(package)
     with warnings.catch_warnings():  # the line about the device says the same
         warnings.simplefilter("ignore", RuntimeWarning)
         chosen = get_backend(device).describe()
     return {
-        "versions": found,
-        "missing": missing,
+        "versions": versions,
+        "missing": {name: what for name, what in LIBRARIES.items() if name not in versions},
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
         "cores": os.cpu_count() or 1,
         "threads": available_threads(),

@@ -96,41 +96,28 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
 
     n, columns = points.shape
     degree, d = degree_of(points, args), 2 if args.intrinsic_dim == "auto" else args.intrinsic_dim
-    is_found = degree is None and args.metric == "euclidean"
     threads = args.n_threads or available_threads()
-    asked = {
-        "dim": columns,
-        "intrinsic_dim": d,
-        "subset_size": d if args.subset_size == "auto" else args.subset_size,
-        "n_components": args.n_components,
-        "device": "cpu" if args.device == "auto" else args.device,
-        "dtype": args.dtype,
-        "memory_limit": args.memory_limit,
-        "n_threads": threads,
-    }
-    trials = expected_trials(points, args.self_loops) if is_found else []
-    is_found = bool(trials)
-    guess = trials[-1].degree if is_found else min(ASSUMED, 0.06 * n)
-    about = {"n": n, "dim": columns, "degree": guess if degree is None else degree}
+    asked = {"dim": columns, "intrinsic_dim": d, "n_threads": threads}
+    asked |= {"subset_size": d if args.subset_size == "auto" else args.subset_size}
+    asked |= {"device": "cpu" if args.device == "auto" else args.device}
+    asked |= {name: getattr(args, name) for name in ("n_components", "dtype", "memory_limit")}
+    trials = expected_trials(points, args.self_loops) if degree is None and args.metric == "euclidean" else []
+    about = {"n": n, "dim": columns, "degree": degree, "degree_known": degree is not None}
+    if degree is None:
+        about["degree"] = trials[-1].degree if trials else min(ASSUMED, 0.06 * n)
     found = estimate_resources(n=n, degree=about["degree"], **asked)
-    if is_found:
+    if trials:
         each = [estimate_resources(n=round(work.n), degree=work.degree, **asked) for work in trials]
         largest, seconds = max(each, key=lambda one: one.peak_bytes), None
         if found.seconds is not None:
             often = OFTEN if n < FEW_SPLITS[1] else 1.0
             seconds = LOADING + often * (JUDGED[0] + JUDGED[1] * columns) * min(n, SAMPLE_SIZE) / threads
-            seconds += sum(
-                work.times * ((one.seconds or LOADING) - LOADING) for work, one in zip(trials, each, strict=True)
-            )
-        found = found._replace(
-            stages={"scan": largest.peak_bytes} | found.stages,
-            seconds=seconds,
-            peak_bytes=max(found.peak_bytes, largest.peak_bytes),
-            request_bytes=max(found.request_bytes, largest.request_bytes),
-        )
+            seconds += sum(w.times * ((one.seconds or LOADING) - LOADING) for w, one in zip(trials, each, strict=True))
+        most = {name: max(getattr(found, name), getattr(largest, name)) for name in ("peak_bytes", "request_bytes")}
+        found = found._replace(stages={"scan": largest.peak_bytes} | found.stages, seconds=seconds, **most)
     if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
         found = found._replace(seconds=None)  # nobody has measured it
-    return about | {"degree_known": degree is not None}, found
+    return about, found
 
 
 def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:

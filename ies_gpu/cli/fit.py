@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +13,7 @@ from ..files.remote import is_remote, shown
 from ..findings import finding_of
 from ..options import Options, check_on_cluster
 from .console import Console, announce_compiling, file_name, listed, say, say_json, tell_file
-from .molecule import add_molecule, is_molecule, read_frames
 from .parser import (
-    DETAILS,
-    EXIT,
     add_command,
     add_options,
     add_reading,
@@ -27,13 +24,23 @@ from .parser import (
     in_flags,
     options_of,
     say_in_flags,
-)
-from .plot import add_color, by_name, check_picture, draw, for_picture, read_colors
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
+EXIT = """
+JOB.TOML has options (bandwidth = 0.25), and so have environment variables
+(IES_GPU_BANDWIDTH=0.25). Flags override variables, and variables the file.
+
+Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
+"""
+DETAILS = (
+    "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "untangle", "scale",
+    "diffusion_time", "disconnected", "tol", "random_state",
+)  # fmt: skip
 MANY = 5_000  # points from which on a run may take long enough to be announced
+FEATURES = ("angles", "distances", "torsions")  # of a molecule
 # what is written, by its flag: the name of the argument, and the label in the summary
 OUTPUTS = {
     "-o": ("output", "saved"),
@@ -47,8 +54,7 @@ OUTPUTS = {
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
     fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
-    about = "file or URL, one row per point (.npy, .csv, .h5, ...)"
-    fit.add_argument("points", metavar="POINTS", help=about)
+    fit.add_argument("points", metavar="POINTS", help="file or URL, one row per point (.npy, .csv, .h5, ...)")
     add_options(fit.add_argument_group("the problem"), "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
@@ -56,9 +62,13 @@ def add(commands: Any) -> None:
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
-    add_color(option, "POINTS")
     add_reading(fit.add_argument_group("the file").add_argument)
-    add_molecule(fit.add_argument_group("a molecule").add_argument)
+    option = fit.add_argument_group("a molecule").add_argument
+    about = "file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)"
+    option("--topology", metavar="TOP.PDB", help=about)
+    option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
+    about = "what describes the shape of a frame (angles); only torsions tell it from its mirror image"
+    option("--features", choices=FEATURES, help=about)
     add_options(fit.add_argument_group("details"), *DETAILS)
     add_options(fit.add_argument_group("the machine"), "device", "dtype", "memory_limit", "n_threads")
     about = "compute on the workers of a Dask scheduler, such as tcp://node1:8786"
@@ -70,6 +80,17 @@ def add(commands: Any) -> None:
     job.add_argument("--config", metavar="JOB.TOML", help=about)
     add_options(job, "checkpoint", "resume")
     add_talk(fit, as_json="print the result as one JSON object")
+
+
+def atoms(text: str) -> tuple[int, ...]:
+    """Return the numbers in a list of numbers and ranges, both ends included: 0-8,12."""
+    found: list[int] = []
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
+            raise argparse.ArgumentTypeError(f"must be numbers from 0 and rising ranges, such as 0-8,12, got {text!r}")
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    return tuple(found)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -96,8 +117,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
         say_how_long(given.points, args, console)
     announce_compiling(console, args.device)
-    with cluster_of(args, console) as client:
-        selection = with_index(select(given.points, args, console, client), given.rows)
+    from ..select import select_coordinates
+
+    cluster: Any = nullcontext()
+    if args.scheduler:
+        from ..cluster.client import connected
+
+        cluster = connected(scheduler=args.scheduler)
+    with cluster as client:
+        if client is not None and client.dashboard_link:
+            console.note(f"the cluster's dashboard: {client.dashboard_link}")
+        found = select_coordinates(given.points, **options_of(args), progress=console.progress, client=client)
+        selection = with_index(found, given.rows)
         write(selection, given, args, console)
         console.close()
         tell(selection, args, time.perf_counter() - begin)
@@ -127,20 +158,36 @@ def check_options(args: argparse.Namespace) -> None:
         wrong(str(error) if found is None else say_in_flags(found))
 
 
+def is_molecule(args: argparse.Namespace) -> bool:
+    """Return whether the points are frames of a molecule; refuse what does not go with what they are."""
+    from ..files.points import holds_molecule
+
+    found, wrong = args.topology is not None or (args.key is None and holds_molecule(args.points)), args.parser.error
+    given = [option for option, value in (("--atoms", args.atoms), ("--features", args.features)) if value is not None]
+    if given and not found:
+        wrong(f"{shown(args.points)} is no molecule; leave out {' and '.join(given)}")
+    if found and args.model:
+        way = "new frames would need the same principal components; docs/data.md shows how in Python"
+        wrong(f"--model does not work with a molecule, because {way}")
+    if found and any(value is not None for value in chosen_of(args).values()):
+        wrong("--key, --columns and --index-col are for tables, not for molecules")
+    if found and is_remote(args.points):
+        wrong(f"a molecule must be a local file, got {shown(args.points)}; download it first")
+    return found
+
+
 def check_outputs(args: argparse.Namespace) -> None:
     """Check that every output can be written, and is not an input or another output."""
     outputs = {flag: getattr(args, name) for flag, (name, _) in OUTPUTS.items()}
     check_different(args.parser, {"POINTS": args.points, **outputs})
-    check_different(args.parser, {"--color": args.color, **outputs})
-    if args.color and not (args.plot or args.report):
-        args.parser.error("--color is for the pictures of --plot and --report; give one of them")
     if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
-    check_file(args.parser, "-o", args.output, ".npz")
-    check_file(args.parser, "--model", args.model, ".npz")
-    check_picture(args.parser, "--plot", args.plot)
-    check_file(args.parser, "--coordinates", args.coordinates)
-    check_file(args.parser, "--report", args.report, ".html")
+    for flag, endings in (("-o", [".npz"]), ("--model", [".npz"]), ("--coordinates", []), ("--report", [".html"])):
+        check_file(args.parser, flag, outputs[flag], *endings)
+    if args.plot:
+        from .plot import check_picture
+
+        check_picture(args.parser, "--plot", args.plot)
 
 
 class Given(NamedTuple):
@@ -150,35 +197,24 @@ class Given(NamedTuple):
     rows: Any = None
     columns: Any = None
     features: str | None = None  # what the points are, of a molecule
-    colors: dict[str, Any] | None = None
 
 
 def read_given(args: argparse.Namespace, molecule: bool) -> Given:
-    """Read the points and what colours them."""
+    """Read the points, or name the file that the workers read."""
+    if molecule:
+        from .molecule import read_frames
+
+        points, features = read_frames(args)
+        return Given(points, features=features)
+    if workers_read(args):
+        return Given(args.points)
     from ..files.points import read_table
     from ..validation import check_real_array
 
-    values = None
-    if molecule:
-        points, features, values = read_frames(args)
-        given = Given(points, features=features)
-    elif workers_read(args):
-        given = Given(args.points)
-    else:
-        given = Given(*read_table(args.points, **chosen_of(args)))
-        if given.columns is not None:  # of what is no number, say in which column
-            check_real_array(file_name(args.points), given.points, 2, columns=given.columns)
-    if args.color is None:
-        return given
-    colors = read_colors(args.color, args.points, values)
-    rows, n = len(next(iter(colors.values()))), len(given.points)
-    if rows != n:
-        about = f"--color {shown(args.color)} has {rows:,} rows, but there are {n:,} points"
-        raise ValueError(f"{about}; give one row per point")
-    return given._replace(colors=colors)
-
-
-# --- the run ---------------------------------------------------------------------------------------------------------
+    given = Given(*read_table(args.points, **chosen_of(args)))
+    if given.columns is not None:  # of what is no number, say in which column
+        check_real_array(file_name(args.points), given.points, 2, columns=given.columns)
+    return given
 
 
 def workers_read(args: argparse.Namespace) -> bool:
@@ -186,27 +222,6 @@ def workers_read(args: argparse.Namespace) -> bool:
     here = (args.model, args.plot, args.report, *chosen_of(args).values())
     in_rows = not is_remote(args.points) and Path(args.points).suffix.lower() == ".npy"
     return bool(args.scheduler) and in_rows and not any(here)
-
-
-@contextmanager
-def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
-    """Connect to the cluster that was asked for, or to none; its dashboard is announced."""
-    if not args.scheduler:
-        yield None
-        return
-    from ..cluster.client import connected
-
-    with connected(scheduler=args.scheduler) as client:
-        if client.dashboard_link:
-            console.note(f"the cluster's dashboard: {client.dashboard_link}")
-        yield client
-
-
-def select(points: Any, args: argparse.Namespace, console: Console, client: Any) -> Selection:
-    """Call ``select_coordinates`` with the options of ``fit``."""
-    from ..select import select_coordinates
-
-    return select_coordinates(points, **options_of(args), progress=console.progress, client=client)
 
 
 # --- after the run ---------------------------------------------------------------------------------------------------
@@ -229,11 +244,12 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
 
         n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
         write_table(args.coordinates, in_input_rows(selection, n), selection.names, rows=given.rows)
-    colors = None if given.colors is None else by_name(given.colors, selection)
     if args.plot:
-        draw(selection, args.plot, colors=for_picture(colors, console))
+        from .plot import draw
+
+        draw(selection, args.plot)
     if args.report:
-        selection.to_html(args.report, points=given.points, colors=colors, title=file_name(args.points))
+        selection.to_html(args.report, points=given.points, title=file_name(args.points))
 
 
 def tell(selection: Selection, args: argparse.Namespace, seconds: float) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable
 from functools import partial
 from math import comb
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..datasets.molecules import bonded_chains, load_molecule, pairwise_distances, planar_angles, torsion_features
 from ..errors import IESWarning
-from ..files.remote import is_remote, shown
 from ..findings import listen
-from .parser import chosen_of
 
 if TYPE_CHECKING:
     from ..datasets.molecules import Trajectory
@@ -27,53 +26,8 @@ WORDS = {
 }
 
 
-def add_molecule(option: Callable[..., Any]) -> None:
-    """Add the options that a molecule has."""
-    about = "file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)"
-    option("--topology", metavar="TOP.PDB", help=about)
-    option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
-    about = "what describes the shape of a frame (angles); only torsions tell it from its mirror image"
-    option("--features", choices=tuple(WORDS), help=about)
-
-
-def atoms(text: str) -> tuple[int, ...]:
-    """Return the numbers in a list of numbers and ranges, both ends included: 0-8,12."""
-    found: list[int] = []
-    for part in text.split(","):
-        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
-            raise argparse.ArgumentTypeError(f"must be numbers from 0 and rising ranges, such as 0-8,12, got {text!r}")
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    return tuple(found)
-
-
-def is_molecule(args: argparse.Namespace) -> bool:
-    """Return whether the points are frames of a molecule; refuse what does not go with what they are."""
-    from ..files.points import holds_molecule
-
-    found = args.topology is not None or (args.key is None and holds_molecule(args.points))
-    given = [option for option, value in (("--atoms", args.atoms), ("--features", args.features)) if value is not None]
-    if given and not found:
-        args.parser.error(f"{shown(args.points)} is no molecule; leave out {' and '.join(given)}")
-    if found and args.model:
-        args.parser.error(
-            "--model does not work with a molecule, because new frames would need the same principal components; "
-            "docs/data.md shows how in Python"
-        )
-    if found and any(value is not None for value in chosen_of(args).values()):
-        args.parser.error("--key, --columns and --index-col are for tables, not for molecules")
-    if found and is_remote(args.points):
-        args.parser.error(f"a molecule must be a local file, got {shown(args.points)}; download it first")
-    return found
-
-
-def read_frames(args: argparse.Namespace) -> tuple[Any, str, dict[str, Any]]:
-    """Return features of frames in a few columns, what they are in words, and the numbers that the file has per frame.
-
-    Their principal components are those of a sample, if there are many frames.
-    """
-    from ..datasets.molecules import load_molecule
-
+def read_frames(args: argparse.Namespace) -> tuple[Any, str]:
+    """Return features of frames in a few columns, and what they are in words."""
     molecule = load_molecule(args.points, topology=args.topology, atoms=args.atoms)
     if len(molecule) < 2:
         raise ValueError(f"{args.points} holds one frame, and a map needs many")
@@ -83,16 +37,12 @@ def read_frames(args: argparse.Namespace) -> tuple[Any, str, dict[str, Any]]:
     about = f"{count:,} {WORDS[kind]} ({len(molecule.z)} atoms)"
     if columns < count:
         about += f", as {columns} principal components with {found.explained_variance_ratio_.sum():.1%} of the variance"
-    values = {name: value.reshape(-1) for name, value in molecule.values.items() if value.size == len(molecule)}
-    return X, about, values
+    return X, about
 
 
 def reduced(molecule: Trajectory, kind: str, sample: float = SAMPLE) -> tuple[Any, Any]:
     """Return principal components of the features, and scikit-learn's fit, which has seen a sample of many frames."""
-    import numpy as np
     from sklearn.decomposition import PCA
-
-    from ..datasets.molecules import bonded_chains, pairwise_distances, planar_angles, torsion_features
 
     count = len(molecule.z)
     make, width = (planar_angles, 3 * comb(count, 3)) if kind == "angles" else (pairwise_distances, comb(count, 2))

@@ -23,16 +23,6 @@ WRONG_USE = 2
 PREFIX = "IES_GPU_"
 OWN_WAY = ("--help", "--config", "--device")  # the backend reads the last, which it names as its reason
 SWITCH = {"1": True, "true": True, "0": False, "false": False}
-EXIT = """
-JOB.TOML has options (bandwidth = 0.25), and so have environment variables
-(IES_GPU_BANDWIDTH=0.25). Flags override variables, and variables the file.
-
-Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
-"""
-DETAILS = (
-    "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "untangle", "scale",
-    "diffusion_time", "disconnected", "tol", "random_state",
-)  # fmt: skip
 FLAGS = {name: about.flag or f"--{name.replace('_', '-')}" for name, about in TABLE.items()}
 FLAGS["select_each_part"] = "select_each_part in Python"  # which makes several files
 # by code, or by its last part, where a shell needs other advice than Python
@@ -131,7 +121,7 @@ def add_command(commands: Any, name: str, run: Callable[..., int], text: str, ex
 
 def add_reading(option: Callable[..., Any]) -> None:
     """Add the options that say which part of a file to read."""
-    option("--key", metavar="NAME", help="which array to read from a file that holds several, such as X_pca")
+    option("--key", metavar="NAME", help="which array to read from a file that holds several, such as run/X")
     option("--columns", metavar="A,B,...", help="columns of a table to use as coordinates, by name or number from 0")
     option("--index-col", metavar="NAME", help="column of a table that names the rows")
 
@@ -207,16 +197,12 @@ def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: b
 def check_file(parser: argparse.ArgumentParser, option: str, path: str | None, *endings: str) -> None:
     """Check before long work that an output has one of some endings, by default those of tables, and can be written."""
     if path:
-        from ..files.writing import WRITTEN, check_output, check_table_output
+        from ..files.writing import WRITTEN, check_output
 
         ending, kinds = os.path.splitext(shown(path))[1].lower(), endings or WRITTEN
         if ending not in kinds:
-            article = "an" if kinds == (".npz",) else "a"
-            parser.error(f"{option} must name {article} {one_of(kinds)} file, got {shown(path)}")
-        if endings:
-            check_output(path, ending)
-        else:
-            check_table_output(path)
+            parser.error(f"{option} must end in {one_of(kinds)}, got {shown(path)}")
+        check_output(path, ending)
 
 
 def one_of(words: tuple[str, ...]) -> str:

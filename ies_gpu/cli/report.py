@@ -8,7 +8,7 @@ from typing import Any
 
 from .console import Console, file_name, tell_file
 from .parser import add_command, add_reading, add_talk, check_different, check_file, chosen_of
-from .plot import add_color, by_name, read_colors
+from .plot import read_colors
 
 
 def add(commands: Any) -> None:
@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
     about = "the points of the run; adds a view of the input, and the graph to --diagnose"
     option("--points", metavar="POINTS", help=about)
-    add_color(option, "--points")
+    option("--color", metavar="TABLE.CSV", help="what to colour the points by: a table with a row for each")
     option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="refit 20 thirds of the points; needs --points")
@@ -46,13 +46,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.storage import load_as
 
     selection = load_as(Selection, args.run_file)
-    other = None if args.compare is None else load_as(Selection, args.compare)
+    other = load_as(Selection, args.compare) if args.compare else None
     names = (file_name(args.run_file), file_name(args.compare or ""))
-    points = None
-    if args.points is not None:
-        points = read_points(args.points, **chosen_of(args))
+    points = read_points(args.points, **chosen_of(args)) if args.points else None
+    if points is not None:
         used_points(selection, points, "--points")  # or raise
-    colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
+    colors = read_colors(args.color, selection) if args.color else None
     judged: dict[str, Any] = {}
     if args.diagnose:
         from ..analysis.diagnose import diagnose
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         from ..analysis.stability import selection_stability
 
         judged["stability"] = selection_stability(selection, X=points, progress=console.progress)
-    title = args.title or (" and ".join(names) if other else names[0])
+    title = args.title or " and ".join(filter(None, names))
     write_report(selection, output, points=points, colors=colors, compare=other, title=title, names=names, **judged)
     console.close()
     if not args.quiet:

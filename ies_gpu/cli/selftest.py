@@ -11,11 +11,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import select
 from ..backend import Backend, get_backend
 from ..backend import compare as by
 from ..backend.kernels.cuda import launch
@@ -45,47 +46,40 @@ class Outcome(NamedTuple):
         return self.difference <= self.bound
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of the two that are compared."""
+class Side(NamedTuple):
+    """One of the two that are compared; ``kernels`` is for IES_GPU_KERNELS: "plain", or "" for the fastest."""
 
     backend: Backend
     label: str
-    kernels: str  # for IES_GPU_KERNELS: "plain", or "" for the fastest
+    kernels: str
 
     def select(self, data: Dataset, dtype: str = "float64") -> tuple[Selection, float]:
         """Run the whole pipeline here; return the seconds it took as well."""
-        from ..select import select_coordinates
-
         sizes = {name: getattr(data, name) for name in ("intrinsic_dim", "subset_size", "bandwidth")}
         begin = time.perf_counter()
         with kernels_from_environment(self.kernels):
-            found = select_coordinates(data.X, **sizes, device=self.backend.device, dtype=dtype)
+            found = select.select_coordinates(data.X, **sizes, device=self.backend.device, dtype=dtype)
         return found, time.perf_counter() - begin
 
 
 @contextmanager
 def kernels_from_environment(name: str) -> Iterator[None]:
     """Set which CPU kernels a new backend loads."""
-    before, os.environ[KERNELS] = os.environ.get(KERNELS), name
+    before, os.environ[KERNELS] = os.environ.get(KERNELS, ""), name
     try:
         yield
     finally:
-        os.environ.pop(KERNELS)
-        os.environ.update({} if before is None else {KERNELS: before})
+        os.environ[KERNELS] = before  # an empty one counts as not set
 
 
 def sides(device: str = "auto") -> tuple[Side, Side]:
     """Return the reference and what is tested: CPU and CUDA, or plain code and the fused kernels of the CPU."""
-    tested = get_backend(device)
-    reference = "" if tested.device != "cpu" else "plain"
+    place = get_backend(device).device
     found = []
-    for kernels, place in ((reference, "cpu"), ("", tested.device)):
+    for kernels, where in (("plain" if place == "cpu" else "", "cpu"), ("", place)):
         with kernels_from_environment(kernels):
-            backend = get_backend(place)
-            # the kernels of the CPU are loaded now, while the environment says which
-            label = backend.kernels.NAME if tested.device == "cpu" else place
-        found.append(Side(backend, label, kernels))
+            backend = get_backend(where)  # whose kernels are loaded now, while the environment says which
+            found.append(Side(backend, backend.kernels.NAME if place == "cpu" else where, kernels))
     return found[0], found[1]
 
 
@@ -103,8 +97,7 @@ def compare(reference: Side, tested: Side, n_samples: int = POINTS) -> Iterator[
 def compare_kernel(tested: Side, kernel: str, kinds: tuple[tuple[Any, ...], ...]) -> Outcome:
     """Compare one kernel with plain code for all types, in units of what each of them allows."""
     kernels: Any = tested.backend.kernels if tested.backend.device == "cpu" else launch  # unguarded
-    worst, note = 0.0, ""
-    begin = time.perf_counter()
+    worst, note, begin = 0.0, "", time.perf_counter()
     with tested.backend.active():
         for types in kinds:
             try:
@@ -119,8 +112,7 @@ def compare_runs(data: Dataset, reference: Side, tested: Side) -> Iterator[Outco
     """Compare runs in every precision with one of the reference in float64."""
     expected, slow = reference.select(data)
     for stage, bound in BOUNDS.items():
-        dtype = stage.partition(", ")[2] or "float64"
-        note, apart, fast = "", math.inf, 0.0
+        dtype, apart, fast = stage.partition(", ")[2] or "float64", math.inf, 0.0
         try:
             found, fast = tested.select(data, dtype)
             # what was repeated on plain code agrees, but is no success

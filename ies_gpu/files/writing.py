@@ -121,18 +121,12 @@ def remove_leftovers(folder: str, name: str) -> None:
 WRITTEN = (".npy", ".csv")
 
 
-def check_table_output(path: str | os.PathLike[str]) -> str:
-    """Return the ending of a table that can be written here, or raise an error before long work."""
-    ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
+def write_table(path: str | os.PathLike[str], X: Any, columns: Sequence[str] = (), *, rows: Any = None) -> None:
+    """Write numbers by the ending of the path, as ``.csv`` with names of columns and rows."""
+    ending, X = os.path.splitext(path)[1].lower(), np.asarray(X)
     if ending not in WRITTEN:
         raise refusal("output.ending", f"{shown(os.fspath(path))}: the output must be a {' or '.join(WRITTEN)} file")
     check_output(path, ending)
-    return ending
-
-
-def write_table(path: str | os.PathLike[str], X: Any, columns: Sequence[str] = (), *, rows: Any = None) -> None:
-    """Write numbers by the ending of the path, as ``.csv`` with names of columns and rows."""
-    ending, X = check_table_output(path), np.asarray(X)
     if X.dtype.kind not in "buif":
         raise refusal("output.type", f"only real numbers can be written, got dtype {X.dtype}", kind=TypeError)
     with whole_or_nothing(path) as file:

@@ -19,7 +19,7 @@ def columns(monkeypatch):
 @pytest.fixture
 def no_run(monkeypatch):
     """What is refused is refused before the run."""
-    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+    monkeypatch.setattr("ies_gpu.select.select_coordinates", lambda *_, **__: pytest.fail("the run began"))
 
 
 @pytest.fixture(scope="package")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
-from ies_gpu.cli import fit
 
 from .commands import FIT
 
@@ -61,7 +60,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "--memory-limit", "12"], 2, "(on the command line also 4G or 500M)"),
         (["fit", "{points}", *FIT, "--seed", "-1"], 2, "--seed"),
         (["fit", "{points}", "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "1"], 2, "or use --search greedy"),
-        (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must name an .npz file"),
+        (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must end in .npz"),
         (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; create it first"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
         (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within --radius 0.003"),
@@ -72,7 +71,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
         (["data", "-o", "x.npy"], 2, "put its NAME"),
-        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy or .csv file"),
+        (["data", "D1", "-o", "x.xls"], 2, "-o must end in .npy or .csv"),
         # what was meant
         (["fit", "x.npy", "--bandwith", "3"], 2, "unknown option --bandwith; did you mean --bandwidth?"),
         (["fit", "x.npy", "--subset_size=3"], 2, "did you mean --subset-size?"),
@@ -89,10 +88,10 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
 
 
 def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch, capsys):
-    def broken(*_):
+    def broken(*_, **__):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(fit, "select", broken)
+    monkeypatch.setattr("ies_gpu.select.select_coordinates", broken)
     assert cli.main(["fit", points, *FIT]) == 1
     assert "ZeroDivisionError: division by zero (unexpected; --debug shows the traceback)" in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):

@@ -80,7 +80,7 @@ def test_what_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys
         assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / output)]) == 1
     capsys.readouterr()
     assert cli.main(["fit", points, *FIT, "--plot", "map.txt"]) == 2
-    assert "--plot must name a .png, .pdf or .svg file, got map.txt" in capsys.readouterr().err
+    assert "--plot must end in .png, .pdf or .svg, got map.txt" in capsys.readouterr().err
     assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "nowhere" / "map.png")]) == 1
     assert "does not exist" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -103,15 +103,6 @@ def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
     assert R2["torsions"] > 0.99 and R2["angles"] < 0.1
 
 
-def test_numbers_per_frame_colour_the_picture(folder, monkeypatch):
-    drawn = []
-    monkeypatch.setattr("ies_gpu.cli.fit.draw", lambda selection, path, colors: drawn.append(colors))
-    assert fit(folder, "peroxide.npz", "--plot", str(folder / "map.png"), "--color", "torsion") == 0
-    np.testing.assert_array_equal(
-        drawn[0]["torsion"], datasets.load_molecule(folder / "peroxide.npz").values["torsion"]
-    )
-
-
 @pytest.mark.filterwarnings("ignore")  # of these libraries, about others
 @pytest.mark.parametrize("kind", ["xyz", "dcd"])
 def test_files_that_other_libraries_read(folder, kind):

@@ -48,7 +48,7 @@ def test_report_takes_points_colours_and_another_run(folder, capsys):
 def test_wrong_use_is_named_before_any_work(folder, capsys):
     run = str(folder / "run.npz")
     assert cli.main(["report", run, "-o", str(folder / "page.pdf")]) == 2
-    assert "-o must name a .html file" in capsys.readouterr().err
+    assert "-o must end in .html" in capsys.readouterr().err
     assert cli.main(["fit", str(folder / "points.npy"), *FIT, "--report", str(folder / "none" / "a.html")]) == 1
     assert "does not exist" in capsys.readouterr().err
     assert cli.main(["report", run, "--color", str(folder / "points.npy")]) == 1

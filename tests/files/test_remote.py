@@ -115,7 +115,7 @@ GOOGLE = [
 
 @both
 def test_what_is_wrong_is_said_before_the_work(store, monkeypatch, capsys):  # noqa: F811
-    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.select.select_coordinates", lambda *_, **__: pytest.fail("work began"))
     store.put("in/bad.npy", b"no array")
     for arguments, words in WRONG + (GOOGLE if store.scheme == "gs" else []):
         assert cli.main(["fit", *(part.replace("SCHEME", store.scheme) for part in arguments), *FIT]) == 1
@@ -204,7 +204,7 @@ def test_urls_are_told_from_paths():
         ["fit", "points.npy", "-o", "s3://jobs/run.txt?sig=hush"],
         ["fit", "points.npy", "--checkpoint", "https://me:hush@host/folder"],
         ["fit", "simplecache::https://me:hush@host/points.npy"],
-        ["fit", "git+https://me:hush@host/x.npy#hush", "--color", "git+https://me:hush@host/a.csv", "--plot", "a.png"],
+        ["fit", "git+https://me:hush@host/x.npy#hush", "--plot", "a.png"],
         ["transform", "model.npz", "points.npy", "-o", "https://me:hush@host/phi.npy?sig=hush"],
         ["show", "git+https://me:hush@host/run.npz#hush"],
     ],
