@@ -27,8 +27,18 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..choice.criterion import log_volumes
-from ..choice.lost import COLLAPSED, FLAT, SMALLEST, Collapse, collapse_of, evenly_steep, find_folds, flatness_of, reach
 from ..choice.naming import coordinate_numbers, names_text
+from ..choice.shape import (
+    COLLAPSED,
+    FLAT,
+    SMALLEST,
+    Collapse,
+    Sample,
+    collapse,
+    find_folds,
+    flatness,
+    median_distances,
+)
 from ..embedding.connectivity import parts_of
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
@@ -199,27 +209,27 @@ def diagnose(
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
     k = check_integer("n_neighbors", n_neighbors, low=3, high=n - 1, why=f" for {n} points")
     volumes = np.exp(to_host(selection.score(chosen)))  # checks the set and the bases
-    members = list(chosen)
     if subset is None and selection.rotation is not None:
-        volumes = np.exp(log_volumes(bases, np.array([members], dtype=np.int32))[:, 0])
+        volumes = np.exp(log_volumes(bases, np.array([chosen], dtype=np.int32))[:, 0])
     if X is not None:
         points = used_points(selection, check_points(X))
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
     adjacency, has_graph, notes = _adjacency(laplacian, Y, values, k)
-    every = evenly_steep(Y, values)
-    found = collapse_of(every, members, k)
     bases, sigma = (to_host(array).astype(float) for array in (bases, selection.singular_values))
-    folds = find_folds(bases, sigma, values, members, found.in_all)
+    sample = Sample(Y, bases, sigma, values)
+    every, jacobian = sample.commute, sample.jacobian(chosen)
+    found = collapse(every, chosen, k)
+    folds = find_folds(bases, jacobian, found.in_all)
     if folds is None and not has_graph:
         notes += (NO_KNOTS,)
     copied = float((found.within < COPY).mean())
     if copied > SMALLEST:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
-    flat, planes = flatness_of(bases, sigma, values, members)
+    flat, planes = flatness(jacobian)
     collapsed = found.ratio > COLLAPSED
     least = max(10, int(SMALLEST * n))
     groups = _groups(adjacency, collapsed & (flat < FLAT), least)
-    groups = [g for g in groups if (stretched(every, members, found, adjacency, g) > COLLAPSED).mean() >= CONFIRMED]
+    groups = [g for g in groups if (stretched(every, chosen, found, adjacency, g) > COLLAPSED).mean() >= CONFIRMED]
     large = [group for group in groups if len(group) >= REGION * n]
     share = float((flat < FLAT).mean())
     undecided = share >= MOSTLY and not large
@@ -238,7 +248,7 @@ def diagnose(
     crossing, overlap = (len(pairs) >= least for pairs in (sheets.crossings, sheets.overlaps))  # fewer may be chance
     return Diagnosis(
         subset=chosen,
-        embedding=Y[:, members],
+        embedding=Y[:, list(chosen)],
         collapse=found.ratio,
         flatness=flat,
         volumes=volumes,
@@ -267,7 +277,7 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
 
 
 def stretched(
-    every: np.ndarray, members: list[int], found: Collapse, adjacency: Array, group: np.ndarray
+    every: np.ndarray, subset: tuple[int, ...], found: Collapse, adjacency: Array, group: np.ndarray
 ) -> np.ndarray:
     """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
 
@@ -277,12 +287,12 @@ def stretched(
     around, k = np.union1d(group, adjacency[group].indices), found.in_all.shape[1]
     if len(around) <= k:
         return np.full(len(group), np.inf)
-    local = every[around][:, members]
+    local = every[around][:, list(subset)]
     white = np.linalg.svd(local - local.mean(axis=0), full_matrices=False)[0]
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return reach(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
+    return median_distances(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:

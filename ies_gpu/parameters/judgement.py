@@ -9,8 +9,9 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array, sample_rows
 from ..backend.steps import step
-from ..choice.lost import FUNCTIONS, SMALLEST, Ground, folded_share, ground_of_graph, ground_of_points, shape_of_map
+from ..choice.lost import Ground, ground_of_graph, ground_of_points
 from ..choice.naming import coordinate_names, names_text
+from ..choice.shape import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.stable import recurrence
 from ..errors import first_few
 from ..findings import Answer, Finding, answer_on, grave, light, note, option, tell, warning
@@ -40,25 +41,6 @@ FEWER, MOST_DIMS = 0.7, 4
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
-class Sample(NamedTuple):
-    """Some points of a map on the host, in the order of the input: (q, m), (q, m, d), (q, d), of how many."""
-
-    coordinates: np.ndarray
-    bases: np.ndarray
-    singular_values: np.ndarray
-    n: int
-
-    @property
-    def unit(self) -> np.ndarray:
-        """The coordinates as columns of length 1."""
-        return self.coordinates / np.maximum(np.linalg.norm(self.coordinates, axis=0), 1e-300)
-
-    @property
-    def words(self) -> str:
-        """Which points were looked at, where that is not all."""
-        return "" if len(self.bases) == self.n else f", by {len(self.bases):,} of {self.n:,} points"
-
-
 class Judgement(NamedTuple):
     """The answers to the questions about a map, and the reasons to doubt it."""
 
@@ -82,25 +64,42 @@ def judge(
     The fit has all n points, or some. Whether they have the dimension that the map was made for is looked at where the
     user gave that.
     """
-    d, values = fit.tangents.bases.shape[2], fit.embedding.eigenvalues
+    d, subset, first = fit.tangents.bases.shape[2], found.subset, leading(found)
     with backend_of(fit.embedding.vectors).active():  # X may be on another device
-        sample = some_of(fit, n)
+        sample = some_of(fit)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
-        chosen = Y[:, list(found.subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
-        first = Y[:, list(leading(found))]
-    if X is None and d >= FUNCTIONS:
-        return judged([], "", unchecked(), sample, found, values, weights)
+        chosen = Y[:, list(subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
     if X is not None:
         ground, limits, of = ground_of_points(X, d), LOST if d <= 3 else LOST_OF_MANY, "the variance"
         few, doubts = few_findings(len(X), FEW), dimension_findings(X, d) if has_given_dimension else []
     else:
         ground, limits, of = ground_of_graph(laplacian, d), LOST_OF_GRAPH, "random functions on the graph"
         few, doubts = few_findings(len(Y), FEW_OF_GRAPH), graph_findings(ground, d)
-    lost = [ground.lost(chosen)] + ([] if found.subset == leading(found) else [ground.lost(first)])
-    text = f"the map loses {min(lost[0], 1.0):.0%} of {of} along the worst direction around a point"
-    if lost[0] > limits[1] and not few and ground.lost(Y) > limits[1]:  # ten neighbours of few are far away
+    lost = ground.lost(chosen)
+    text = f"the map loses {min(lost, 1.0):.0%} of {of} along the worst direction around a point"
+    if lost > limits[1] and not few and ground.lost(Y) > limits[1]:  # ten neighbours of few are far away
         tell(missing_finding(Y.shape[1], d))
-    return judged(lost, text, lost_findings(lost[0], limits, text) + few + doubts, sample, found, values, weights)
+    doubts = lost_findings(lost, limits, text) + few + doubts
+    if not found.passed:
+        doubts.append(grave("choice.regret", "no set passes the regret test"))
+    answers = {"rank": answer_on("rank", lost, text, doubts)}
+    looked, n = len(sample.bases), n or len(Y)
+    where = "" if looked == n else f", by {looked:,} of {n:,} points"
+    answers["shape"], found_there = shape_of(
+        sample if weights is None else sample.turned(subset, weights), subset, where
+    )
+    share = recurrence(sample.bases, n, found, sample.eigenvalues)
+    # eigenvectors of another sample differ too, so that draws of scores refute a choice but never confirm it
+    level = "unchecked" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
+    text = f"{share:.0%} of resamples choose it or a twin, but nothing was refitted"
+    answers["stable"] = Answer(level, share, text)
+    doubts += found_there
+    if share < STABLE[1]:
+        text = f"another sample may choose another set (this one in {share:.0%} of draws)"
+        doubts.append(light("stable.rivals", text))
+    more = 0.0 if subset == first else ground.lost(Y[:, list(first)]) - lost
+    answers["needed"], notes = needed(lost + more, more, subset, first)
+    return Judgement(answers, doubts + notes)
 
 
 def leading(found: SearchResult) -> tuple[int, ...]:
@@ -108,61 +107,12 @@ def leading(found: SearchResult) -> tuple[int, ...]:
     return tuple(np.unique(found.subsets)[: len(found.subset)].tolist())
 
 
-def some_of(fit: Fit, n: int | None = None) -> Sample:
-    """Return some rows of a map of n points on the host; by default the fit has all of them."""
+def some_of(fit: Fit) -> Sample:
+    """Return some rows of a map on the host."""
     order, backend = fit.laplacian.rows.order, backend_of(fit.embedding.vectors)
     places = backend.asarray(np.argsort(order)[sample_rows(len(order), LOOKED, 0)])
-    Y, bases, sigma = (
-        backend.to_host(array[places]).astype(float) for array in (fit.embedding.vectors, *fit.tangents[:2])
-    )
-    return Sample(Y, bases, sigma, n or len(order))
-
-
-def turned_sample(
-    sample: Sample, subset: tuple[int, ...], values: np.ndarray, weights: np.ndarray | None
-) -> tuple[Sample, tuple[int, ...], np.ndarray]:
-    """Return the sample with the turned coordinates in place of the chosen ones, these, and the eigenvalues."""
-    if weights is None:
-        return sample, subset, values
-    Y, bases, values, S = sample.coordinates.copy(), sample.bases.copy(), values.copy(), list(subset)
-    Y[:, S], bases[:, S] = sample.coordinates @ weights, np.matmul(weights.T, sample.bases)
-    values[S] = (weights * weights).T @ values
-    return sample._replace(coordinates=Y, bases=bases), subset, values
-
-
-def judged(
-    lost: list[float],
-    text: str,
-    doubts: list[Finding],
-    sample: Sample,
-    found: SearchResult,
-    values: np.ndarray,
-    weights: np.ndarray | None = None,
-) -> Judgement:
-    """Return the answers by what the chosen and the leading coordinates lose, and by a sample of the map."""
-    if not found.passed:
-        doubts = [*doubts, grave("choice.regret", "no set passes the regret test")]
-    answers = {"rank": Answer("unchecked", None, "whether the map keeps every local direction was not checked")}
-    if lost:
-        answers["rank"] = answer_on("rank", lost[0], text, doubts)
-    answers["shape"], more = shape_of(*turned_sample(sample, found.subset, values, weights))
-    doubts += more
-    share = recurrence(sample.bases, sample.n, found, values)
-    # eigenvectors of another sample differ too, so that draws of scores refute a choice but never confirm it
-    level = "unchecked" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
-    text = f"{share:.0%} of resamples choose it or a twin, but nothing was refitted"
-    answers["stable"] = Answer(level, share, text)
-    if share < STABLE[1]:
-        doubts.append(
-            light("stable.rivals", f"another sample may choose another set (this one in {share:.0%} of draws)")
-        )
-    answers["needed"], more = needed(lost, found.subset, leading(found))
-    return Judgement(answers, doubts + more)
-
-
-def unchecked() -> list[Finding]:
-    """The reason not to be sure of a map of which only some numbers are known."""
-    return [light("rank.unchecked", "whether the map keeps every local direction was not checked")]
+    Y, bases, sigma = (backend.to_host(array[places]).astype(float) for array in (fit.embedding.vectors, *fit.tangents))
+    return Sample(Y, bases, sigma, fit.embedding.eigenvalues)
 
 
 def lost_findings(share: float, limits: tuple[float, float], text: str) -> list[Finding]:
@@ -223,9 +173,9 @@ def dimension_findings(X: Array, d: int) -> list[Finding]:
     return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
 
 
-def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tuple[Answer, list[Finding]]:
+def shape_of(sample: Sample, subset: tuple[int, ...], where: str) -> tuple[Answer, list[Finding]]:
     """Return whether a map is turned over somewhere, or brings distant parts together, and reasons to doubt it."""
-    touching, folds = shape_of_map(sample.unit, *sample[1:3], values, list(subset))
+    touching, folds = shape_of_map(sample, subset)
     found = []
     if folds is not None and folds.share > FOLDED[0]:
         say = grave if folds.share > FOLDED[1] else light
@@ -236,36 +186,34 @@ def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tup
         text += ", so neighbours in the map need not be neighbours"
         advice = "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there"
         found.append(light("choice.nearly_touch", text, advice))
-    figure = max(touching, 0.0 if folds is None else folds.share)
     if found:
-        return answer_on("shape", figure, "; ".join(finding.text for finding in found) + sample.words, found), found
-    if folds is not None:
-        return Answer("good", figure, f"no fold, knot or overlap found{sample.words}"), found
-    if len(subset) > sample.bases.shape[2]:
+        text = "; ".join(finding.text for finding in found)
+    elif folds is not None:
+        text = "no fold, knot or overlap found"
+    elif len(subset) > sample.bases.shape[2]:
         text = "no overlap or crossing was found; knots are not looked for with more coordinates than dimensions"
-        return Answer("good", figure, text + sample.words), found
-    text = "no overlap was found; folds were not checked, since the tangent planes have no common orientation"
-    return Answer("unchecked", figure, text + sample.words), found
+    else:
+        text = "no overlap was found; folds were not checked, since the tangent planes have no common orientation"
+    answer = answer_on("shape", max(touching, 0.0 if folds is None else folds.share), text + where, found)
+    seen = found or folds is not None or len(subset) > sample.bases.shape[2]
+    return answer if seen else answer._replace(level="unchecked"), found
 
 
-def is_folded(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> bool:
+def is_folded(fit: Fit, subset: tuple[int, ...]) -> bool:
     """Return whether a map is so folded that it is doubtful."""
-    return folded_share(sample.unit, *sample[1:3], values, list(subset)) > FOLDED[1]
+    return folded_share(some_of(fit), subset) > FOLDED[1]
 
 
-def needed(lost: list[float], subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
+def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
     """Return whether the leading coordinates lose more than the chosen ones, and a note if they do not."""
     if subset == first:
         return Answer("good", 0.0, "the chosen coordinates are the leading ones"), []
-    if not lost:
-        return Answer("unchecked", None, "the leading coordinates were not compared"), []
-    more = lost[1] - lost[0]
     if more >= AS_GOOD:
-        text = f"the leading {names_text(first)} lose {min(lost[1], 1.0):.0%} along their worst direction"
+        text = f"the leading {names_text(first)} lose {min(lost, 1.0):.0%} along their worst direction"
         return Answer("good", more, text), []
     level, word = ("fair", "as good") if more > -AS_GOOD else ("bad", "better")
     are, lose, them = ("is", "loses", "it") if len(first) == 1 else ("are", "lose", "them")
-    text = f"the leading {names_text(first)} {are} {word}, and {lose} {min(lost[1], 1.0):.0%} along the worst direction"
+    text = f"the leading {names_text(first)} {are} {word}, and {lose} {min(lost, 1.0):.0%} along the worst direction"
     text += f"; for trees and clusters, prefer {them}"
     return Answer(level, more, text), [note("choice.leading_as_good", text)]
 

@@ -25,7 +25,7 @@ from ..run.log import HeldLog, Log
 from ..run.run import Run
 from .bandwidth import REACH
 from .explained import unexplained_variance
-from .judgement import is_folded, some_of
+from .judgement import is_folded
 
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
 SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
@@ -99,8 +99,8 @@ class Trial:
         """Whether the map of size s is turned over somewhere, as far as the tangents of this trial tell."""
         subset = self.search(s).subset
         if subset not in self.folded:
-            sample = None if self.is_thin else some_of(Fit(self.graph, self.embedding, self.tangents))
-            self.folded[subset] = sample is not None and is_folded(sample, subset, self.embedding.eigenvalues)
+            own = Fit(self.graph, self.embedding, self.tangents)
+            self.folded[subset] = not self.is_thin and is_folded(own, subset)
         return self.folded[subset]
 
     def fvu(self, s: int) -> float:

@@ -28,7 +28,7 @@ RELATED = 5_000  # points on which relations between coordinates are looked for
 NEXT, MOST = 4, 30  # coordinates after the last chosen one whose relations are told, and how many in all
 BEST = 5  # sets of the ranking that are shown
 # reasons to doubt whose sentence is the answer to their question
-STATED = ("choice.lost_direction", "rank.unchecked", "shape.folded", "choice.nearly_touch")
+STATED = ("choice.lost_direction", "shape.folded", "choice.nearly_touch")
 ONE_DIMENSION = f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen"
 
 

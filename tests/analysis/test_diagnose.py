@@ -10,7 +10,7 @@ import pytest
 import ies_gpu
 from ies_gpu import diagnose, plot
 from ies_gpu.analysis.diagnose import stretched
-from ies_gpu.choice.lost import collapse_of, scaled_jacobian
+from ies_gpu.choice.shape import Sample, collapse
 from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
 from tests.said import refused
@@ -123,7 +123,7 @@ def test_a_figure_of_eight_crosses_itself():
 
 def test_collapse_is_one_where_the_map_holds_everything(rng):
     Y = rng.normal(size=(300, 4))
-    ratio, near, _, _ = collapse_of(Y, [0, 1, 2, 3], 8)
+    ratio, near, _, _ = collapse(Y, (0, 1, 2, 3), 8)
     np.testing.assert_allclose(ratio, 1)
     brute = np.argsort(((Y[:, None] - Y) ** 2).sum(axis=2), axis=1)[:, 1:9]
     np.testing.assert_array_equal(near, brute)
@@ -133,7 +133,7 @@ def test_jacobian_from_the_bases_has_the_metric_of_the_gradients(rng):
     gradients = rng.normal(size=(30, 6, 2))
     U, sigma, _ = np.linalg.svd(gradients, full_matrices=False)
     values = rng.uniform(1, 2, 6)
-    J = scaled_jacobian(U, sigma**2, values, [0, 3, 5])
+    J = Sample(U[:, :, 0], U, sigma**2, values).jacobian((0, 3, 5))
     own = gradients[:, [0, 3, 5]] / np.sqrt(values[[0, 3, 5]])[None, :, None]
     np.testing.assert_allclose(J @ J.transpose(0, 2, 1), own @ own.transpose(0, 2, 1), atol=1e-12)
 
@@ -146,11 +146,11 @@ def test_a_thin_end_is_not_a_knot(strip):
     Y, bases = selection.coordinates.copy(), selection.bases.copy()
     Y[:, number_y] *= shrunk
     bases[:, number_y] *= shrunk[:, None]
-    every, members = Y / np.sqrt(selection.eigenvalues), list(selection.subset)
-    found = collapse_of(every, members, 15)
+    every, chosen = Y / np.sqrt(selection.eigenvalues), selection.subset
+    found = collapse(every, chosen, 15)
     end = np.flatnonzero((found.ratio > 3) & (flat[:, 0] > 0.7 * RATIO))
     assert len(end) > 20
-    assert stretched(every, members, found, laplacian.transition, end).max() < 2
+    assert stretched(every, chosen, found, laplacian.transition, end).max() < 2
     assert diagnose(replace(selection, coordinates=Y, bases=bases), laplacian=laplacian).clean
 
 
