@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import ies_gpu
@@ -12,15 +12,18 @@ ROOT = Path(ies_gpu.__file__).parent
 MAKERS = ("refusal", "warning", "light", "grave", "note", "say", "Finding")
 
 
-def made() -> Iterator[tuple[str, str, ast.Call]]:
-    """Give the function that makes a finding, its code with ``*`` for what varies, and the call."""
+@cache
+def made() -> list[tuple[str, str]]:
+    """Return the function that makes each finding, and its code with ``*`` for what varies."""
+    found = []
     for file in sorted(ROOT.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and node.args:
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
                 code = code_in(node.args[0]) if name in MAKERS else ""
                 if "." in code and " " not in code:
-                    yield name, code, node
+                    found.append((name, code))
+    return found
 
 
 def code_in(node: ast.AST) -> str:
@@ -31,4 +34,4 @@ def code_in(node: ast.AST) -> str:
 
 def codes(*makers: str) -> set[str]:
     """Return the codes that some functions make."""
-    return {code for name, code, _ in made() if name in makers}
+    return {code for name, code in made() if name in makers}

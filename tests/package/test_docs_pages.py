@@ -42,7 +42,6 @@ def test_the_block_for_biologists(tmp_path, monkeypatch):
     """Scanpy draws what it finds."""
     needed("scanpy", "test-all")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("matplotlib.pyplot.show", lambda *_, **__: None)
     names: dict[str, Any] = {}
     (block,) = (block for block in blocks("pipelines.md") if "scanpy" in needs(block))
     exec(compile(block, "pipelines.md", "exec"), names)

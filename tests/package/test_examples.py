@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("name", "words", "pictures"),
     [
-        ("shapes/strip.py", "Selection of phi1", "strip-first strip-chosen strip-path"),
+        pytest.param("shapes/strip.py", "Selection of phi1", "strip-first strip-chosen strip-path", marks=thorough),
         pytest.param("shapes/swiss_roll.py", "chosen     along   R2", "roll-points roll-chosen", marks=thorough),
         pytest.param("shapes/torus.py", "500 new points in phi1", "", marks=thorough),
         pytest.param("fields/ethanol.py", "Selection of phi1", "ethanol", marks=thorough),

@@ -27,9 +27,10 @@ LEVELS = 16  # modules in the longest chain of imports; only ever lowered
 DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "plot")}
 
 
-def imports(path: Path, text: str | None = None):
+@cache
+def imports(path: Path, text: str | None = None) -> list[tuple[tuple[str, ...], str, bool]]:
     """The modules of the package that a file imports from, as parts, with the names and whether it is at the top."""
-    tree = ast.parse(path.read_text() if text is None else text)
+    tree, imported = ast.parse(path.read_text() if text is None else text), []
     top = set(map(id, tree.body))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -41,8 +42,9 @@ def imports(path: Path, text: str | None = None):
             module, found = ("ies_gpu",), [(tuple(m[1:]), m[-1]) for m in modules if m[0] == "ies_gpu"]
         else:
             continue
-        for parts, name in found if module[:1] == ("ies_gpu",) else ():
-            yield parts, name, id(node) in top
+        if module[:1] == ("ies_gpu",):
+            imported += [(parts, name, id(node) in top) for parts, name in found]
+    return imported
 
 
 def room_of(path: Path) -> str:

@@ -17,7 +17,7 @@ from tests.backends import cpu_backend
 from tests.manifolds import rectangle
 
 pytest.importorskip("numba")
-N, REPEAT = 2000, 4
+N, REPEAT = 1000, 3
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,7 @@ def test_the_selection_allocates_its_bases_and_little_more(geometry):
     assert peak < 2 * (U.nbytes + sigma.nbytes) + 2e6
 
 
+@pytest.mark.thorough
 def test_the_work_of_a_run_is_linear_in_n():
     """Products of the eigensolver do not grow with n, and the graph's entries grow like n at a constant degree."""
     counted = {}

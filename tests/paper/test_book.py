@@ -44,6 +44,6 @@ def test_a_table_keeps_all_digits_for_machines_and_four_for_people(book):
 @pytest.mark.parametrize("name", ["README.md", "index.html"])
 def test_pages_of_others_are_not_replaced(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=f"{name} does not belong to a reproduction"):
+    with pytest.raises(ValueError, match="does not belong"):
         Book(tmp_path)
     assert (tmp_path / name).read_text() == "mine"

@@ -157,9 +157,9 @@ def test_foreign_missing_and_wrong(selection, tmp_path):
     np.save(tmp_path / "array.npy", np.ones(3))
     with refused("file.kind"):
         load(tmp_path / "array.npy")
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with refused("file.missing", FileNotFoundError):
         load(tmp_path / "no.npz")
-    with pytest.raises(ValueError, match=r"must be a .npz file"):
+    with refused("output.ending"):
         selection.save(tmp_path / "run.pkl")
 
 
@@ -179,14 +179,14 @@ def test_a_name_need_not_be_utf_8(selection, tmp_path):
 
 @pytest.mark.parametrize("name", ["a\nb.npz", "a\x1b[31m.npz", "half \ud800.npz", "\u00fc" * 130 + ".npz"])
 def test_names_that_would_harm_a_terminal_or_fit_no_file_system(selection, tmp_path, name):
-    with pytest.raises(ValueError, match="path must be a name that a file can have"):
+    with pytest.raises(ValueError, match="a name that a file can have"):
         selection.save(tmp_path / name)
 
 
 def test_what_cannot_be_saved_leaves_the_old_file(selection, saved):
     before = saved.read_bytes()
     odd = dataclasses.replace(selection, diagnostics={"function": print})
-    with pytest.raises(TypeError, match=r"diagnostics.function cannot be saved"):
+    with pytest.raises(TypeError):
         odd.save(saved)
     assert saved.read_bytes() == before and os.listdir(saved.parent) == ["run.npz"]
 

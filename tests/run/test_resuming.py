@@ -101,34 +101,32 @@ def test_graphs_without_a_matrix_keep_their_eigenvectors(tmp_path, monkeypatch, 
 
 def test_the_memory_budget_belongs_to_the_job(points, tmp_path, monkeypatch):
     """Block lengths decide about the order of sums: a machine that is fuller after the restart must not matter."""
-    monkeypatch.setattr("ies_gpu.backend.cpu.available_memory", lambda: 400 << 20)
+    free = [400 << 20]
+    monkeypatch.setattr("ies_gpu.backend.cpu.available_memory", lambda: free[0])
     first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
     for stage in STAGES[2:]:
         (tmp_path / f"{stage}.npz").unlink()
-    monkeypatch.setattr("ies_gpu.backend.cpu.available_memory", lambda: 100 << 20)
+    free[0] = 100 << 20
     assert_equal_selections(first, select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True))
 
 
-def test_a_run_on_the_device_goes_on(cupy, points, tmp_path):
-    first = select_coordinates(points, **OPTIONS, device="cuda")
-    saved = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path)
+def test_a_run_on_the_device_goes_on_there_and_not_elsewhere(cupy, points, tmp_path):
+    points, options = points[::3], OPTIONS | {"bandwidth": 1.2, "n_components": 6}
+    first = select_coordinates(points, **options, device="cuda")
+    saved = select_coordinates(points, **options, device="cuda", checkpoint=tmp_path)
     assert saved.diagnostics["device"] == "cuda:0"
     assert_equal_selections(first, saved)
     for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors", "laplacian"])):
         for stage in STAGES[kept:]:
             (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
-        again = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path, resume=True)
+        again = select_coordinates(points, **options, device="cuda", checkpoint=tmp_path, resume=True)
         assert resumed(again) == expected
         assert_equal_selections(first, again)
-    on_device = select_coordinates(cupy.asarray(points), **OPTIONS, checkpoint=tmp_path, resume=True)
+    on_device = select_coordinates(cupy.asarray(points), **options, checkpoint=tmp_path, resume=True)
     assert resumed(on_device)[-1] == "search" and isinstance(on_device.coordinates, cupy.ndarray)
-
-
-def test_a_checkpoint_of_another_device_is_not_taken(cupy, points, tmp_path):
-    select_coordinates(points, **OPTIONS, device="cpu", checkpoint=tmp_path)
-    with pytest.warns(CheckpointWarning, match="device cpu there, cuda here"):
-        found = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path, resume=True)
-    assert resumed(found) == []
+    with warned("checkpoint.other_job", CheckpointWarning) as caught:
+        found = select_coordinates(points, **options, device="cpu", checkpoint=tmp_path, resume=True)
+    assert "device cuda there, cpu here" in caught[0].text and resumed(found) == []
 
 
 @pytest.mark.parametrize("kernels", first_of("", "plain"))

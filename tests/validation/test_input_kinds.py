@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 
 import numpy as np
@@ -66,18 +65,17 @@ def test_frames_in_and_out(points):
     np.testing.assert_array_equal(frame.to_numpy(), found.coordinates)
 
 
-def test_points_of_a_large_mapped_file_are_ordered_in_another_file(tmp_path, monkeypatch, rng):
+def test_points_of_a_large_mapped_file_are_ordered_in_another_file(tmp_path, rng):
     X = rng.normal(size=(500, 30))
     np.save(tmp_path / "points.npy", X)
     mapped = np.asarray(np.load(tmp_path / "points.npy", mmap_mode="r"))
     order = rng.permutation(500)
     assert is_mapped(mapped) and is_mapped(mapped[3:]) and not is_mapped(X) and not is_mapped(in_order(mapped, order))
-    monkeypatch.setattr(CpuBackend, "memory_budget", lambda self: mapped.nbytes)
-    monkeypatch.setattr(CpuBackend, "block_bytes", lambda self: 7 * 240)
-    ordered = in_order(mapped, order)
-    assert is_mapped(ordered) and not is_mapped(in_order(X, order))
-    np.testing.assert_array_equal(ordered, X[order])
-    points, reach, unit = rescale_to_radius(0.3, ordered)
+    with CpuBackend(memory_limit=mapped.nbytes).active():
+        ordered = in_order(mapped, order)
+        assert is_mapped(ordered) and not is_mapped(in_order(X, order))
+        np.testing.assert_array_equal(ordered, X[order])
+        points, reach, unit = rescale_to_radius(0.3, ordered)
     assert np.shares_memory(points, ordered) and (reach, unit) == (0.3, 1.0)
 
 
@@ -100,20 +98,6 @@ def test_a_mapped_file_larger_than_the_memory_is_never_held_whole(tmp_path):
     assert mapped.nbytes > 2 * (128 << 20) and peak < 0.9 * mapped.nbytes
     assert found.subset == usual.subset
     np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-4)
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8])
-def test_narrow_integers_do_not_wrap_around(kind):
-    """Of intrinsic_dim=np.int8(2) the size of a buffer once became negative."""
-    X = datasets.load("D1", n_samples=150).X
-    usual = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
-    narrow = {name: kind(value) for name, value in usual.items()}
-    first, second = (
-        select_coordinates(X, bandwidth=1.5, disconnected="largest", device="cpu", **sizes) for sizes in (usual, narrow)
-    )
-    assert first.subset == second.subset
-    np.testing.assert_array_equal(first.coordinates, second.coordinates)
-    assert json.loads(second.to_json())["diagnostics"]["parameters"]["intrinsic_dim"] == 2
 
 
 SMALL = datasets.load("D1", n_samples=150).X
