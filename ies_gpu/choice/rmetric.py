@@ -183,7 +183,7 @@ def tangents(
     """Tangent bases U (n, m, d) and singular values (n, d), the latter with the factor ``4/eps^2``."""
     xp = backend.xp
     n, m = laplacian.shape[0], Y.shape[1]
-    U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d), dtype=Y.dtype)
+    U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d))  # in float32 the factor may overflow
     P = laplacian.operator
     with backend.active():
         for block in P.blocks(m, backend, d):

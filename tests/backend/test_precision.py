@@ -87,15 +87,17 @@ def test_the_graph_is_the_same_up_to_rounding(on):
     np.testing.assert_allclose(short.data, wide.data, rtol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", ["mixed", "float32"])
 @pytest.mark.parametrize("scale", [2.0**400, 2.0**-400])
-def test_lengths_beyond_the_range_of_float32(backend, scale):
+def test_lengths_beyond_the_range_of_float32(backend, scale, dtype):
     """A power of two changes no digit of anything, in whatever precision."""
     X = datasets.load("D1", n_samples=300).X
-    arguments = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10, "device": backend.device, "dtype": "mixed"}
+    arguments = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10, "device": backend.device, "dtype": dtype}
     expected = select_coordinates(X, bandwidth=1.3, **arguments)
     found = select_coordinates(X * scale, bandwidth=1.3 * scale, **arguments)
     np.testing.assert_array_equal(found.coordinates, expected.coordinates)
     assert found.subset == expected.subset
+    np.testing.assert_array_equal(found.rotation, expected.rotation)
 
 
 def watched(monkeypatch) -> list:
