@@ -32,7 +32,7 @@ def pack(content: Mapping[str, Any], records: Records = NONE) -> tuple[dict[str,
 def unpack(path: str | os.PathLike[str], fields: Mapping[str, Any], records: Records = NONE) -> dict[str, Any]:
     """Return the values that were packed; arrays are read from the archive.
 
-    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that says it is longer.
+    A damaged archive raises whatever comes; see :func:`.points.sound`.
     """
     with zipfile.ZipFile(path) as archive:
         return {name: _decoded(value, archive, records) for name, value in fields.items()}
@@ -94,7 +94,7 @@ def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: 
 
 
 def read_header(path: str | os.PathLike[str]) -> Any:
-    """Return the header of an archive, ``{}`` if it has none; a damaged one raises one of ``files.DAMAGED``."""
+    """Return the header of an archive, ``{}`` if it has none."""
     with zipfile.ZipFile(path) as archive:
         return json.loads(archive.read(_stored(archive, HEADER))) if HEADER in archive.namelist() else {}
 

@@ -9,9 +9,7 @@ import contextlib
 import math
 import os
 import re
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,11 +37,6 @@ OTHERWISE = {
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
 }
-# what a damaged file may raise, depending on where it was cut or changed
-DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, RuntimeError),  # the last where it looks encrypted
-    *(EOFError, LookupError, ValueError, OSError, TypeError, AttributeError, OverflowError, SyntaxError),
-)
 
 
 class PointFile(NamedTuple):
@@ -219,8 +212,7 @@ def read_header_of(file: Any, size: int) -> Header:
 
 
 def refuse_objects(path: Path, header: Header) -> None:
-    """Refuse an array of Python objects, which would have to be unpickled."""
-    if header.dtype.hasobject:
+    if header.dtype.hasobject:  # they would have to be unpickled
         raise refusal("file.objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
 
 
@@ -247,12 +239,14 @@ def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Header]]]:
         yield archive, headers
 
 
-def read_member(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo) -> np.ndarray:
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
     """Read an array to the end, so that its checksum is compared."""
-    with archive.open(name) as member:
+    with archive.open(info) as member:
+        read_header_of(member, info.file_size)  # it must not claim more than there is
+    with archive.open(info) as member:
         array = np.lib.format.read_array(member, allow_pickle=False)
         if member.read(1):
-            raise ValueError(f"{member.name} is longer than its header says")
+            raise ValueError(f"{info.filename} is longer than its header says")
         return array
 
 
@@ -265,7 +259,7 @@ def read_npz(path: Path, key: str | None) -> np.ndarray:
         key = only_points(path, {name: header.shape for name, header in headers.items()}, key)
         refuse_objects(path, headers[key])
         check_fits(path, headers[key].nbytes)
-        return read_member(archive, f"{key}.npy")
+        return read_member(archive, archive.getinfo(f"{key}.npy"))
 
 
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
@@ -273,7 +267,7 @@ def read_numbers(path: Path) -> dict[str, np.ndarray]:
     with open_npz(path) as (archive, headers):
         numbers = {name: header for name, header in headers.items() if header.dtype.kind in "buif"}
         check_fits(path, sum(header.nbytes for header in numbers.values()))
-        return {name: read_member(archive, f"{name}.npy") for name in numbers}
+        return {name: read_member(archive, archive.getinfo(f"{name}.npy")) for name in numbers}
 
 
 def holds_molecule(path: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from .. import __version__
 from ..choice.regularization import Segment
 from ..files.archive import pack, read_header, unpack, write_archive
-from ..files.points import DAMAGED, check_readable
+from ..files.points import check_readable, sound
 from ..files.remote import fetched, is_remote
 from ..files.writing import check_output, check_path
 from ..findings import refusal
@@ -61,13 +61,10 @@ def load(path: str | os.PathLike[str]) -> Any:
             return load(local)
     path = Path(path)
     check_readable(path)
-    try:
+    if path.suffix.lower() != ".npz":
+        raise refusal("file.kind", f"{path} is not an .npz file, so it is {OTHER}")
+    with sound(path):
         header = read_header(path)
-    except DAMAGED:
-        if path.suffix.lower() != ".npz":
-            raise refusal("file.kind", f"{path} is not an .npz file, so it is {OTHER}") from None
-        text = f"{path} is not an .npz file, or is cut short or damaged"
-        raise refusal("file.damaged", text, "write it again") from None
     own = isinstance(header, dict) and isinstance(header.get("version"), int)
     if not own or header.get("format") not in FORMATS:
         raise refusal("file.kind", f"{path} is {OTHER}")
@@ -76,11 +73,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         writer = header.get("written_by", "a newer version")
         text = f"{path} was written by {writer} in format {header['version']}, and {__version__} reads up to {version}"
         raise refusal("file.newer", text, "upgrade with pip install -U ies-gpu")
-    try:
+    with sound(path):
         found = kind(**unpack(path, header["fields"], RECORDS))
-    except (*DAMAGED, MemoryError):  # the latter of an array that says it is longer than its file
-        text = f"{path} is damaged: not all of its contents can be read"
-        raise refusal("file.damaged", text, "write it again") from None
     used = getattr(found, "diagnostics", {}).get("parameters") or {}
     if "components" in used:  # its name until November 2026
         used["disconnected"] = used.pop("components")
