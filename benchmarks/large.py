@@ -13,16 +13,46 @@ import math
 import resource
 import tempfile
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ies_gpu import select_coordinates
-from ies_gpu.cluster.client import connected
 
 from .problems import strip
+
+SETTINGS = {  # as docs/jobs.md recommends
+    # tasks stay with their blocks: one that is stolen takes its share of the matrix along
+    "distributed.scheduler.work-stealing": False,
+    # what a worker frees it takes again soon: with Dask's own setting each temporary array of a kernel comes anew from
+    # the system, page by page, and that took as long as the arithmetic; larger arrays come in large pages, and go back
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 4 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 16 << 20,
+    # looking at every thread a hundred times a second costs a few per cent of a processor in each process
+    "distributed.worker.profile.enabled": False,
+    "distributed.comm.offload": False,
+    "distributed.nanny.pre-spawn-environ.DASK_DISTRIBUTED__COMM__OFFLOAD": "False",  # read when it is imported
+    # shares of a worker's memory at which Dask moves results to the disk: later than usual, as nearly all are needed
+    "distributed.worker.memory.target": 0.65,
+    "distributed.worker.memory.spill": 0.8,
+    "distributed.worker.memory.pause": 0.9,
+}
+
+
+@contextmanager
+def workers_here(count: int, memory: int) -> Iterator[Any]:
+    """Yield a client of workers of this machine, each with one thread and so many bytes."""
+    import dask
+
+    with dask.config.set(SETTINGS):
+        from distributed import Client, LocalCluster
+
+        limits = {"n_workers": count, "threads_per_worker": 1, "memory_limit": memory}
+        with LocalCluster(**limits, dashboard_address=":0", scheduler_port=0) as cluster, Client(cluster) as client:
+            yield client
 
 
 def expected_set() -> tuple[str, str]:
@@ -50,7 +80,7 @@ def large(given: argparse.Namespace, folder: str) -> dict[str, Any]:
     options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "device": "cpu", "dtype": given.dtype}
     options |= {"keep_bases": False, "n_components": given.components}
     memory = int(given.memory)
-    with connected(workers=given.workers, memory=memory) if given.workers else nullcontext() as client:
+    with workers_here(given.workers, memory) if given.workers else nullcontext() as client:
         options |= {"client": client} if client else {"n_threads": given.threads, "memory_limit": memory}
         for n in (20_000, given.n):
             X: Any

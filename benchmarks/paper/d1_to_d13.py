@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ies_gpu.backend.array import sample_rows
-from ies_gpu.plot.colours import colourings
 from ies_gpu.plot.evidence import draw_path, draw_regrets, shown_sets
-from ies_gpu.plot.figure import axis_labels, new_figure, set_label, styled, unit_mean_square
-from ies_gpu.plot.maps import pairs
+from ies_gpu.plot.figure import axis_labels, label_axes, new_figure, scatter, set_label, styled, unit_mean_square
 
 from .book import Book
 from .panels import add_map
@@ -146,10 +145,15 @@ def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
 
 @styled()
 def by_pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray], title: str) -> Figure:
-    """Every pair of columns, with one triangle of panels per angle that colours the points."""
-    rows = sample_rows(len(values), MARKS, 0)
-    angles = colourings({name: c[rows] for name, c in colors.items()}, len(rows))
-    figure = pairs(values[rows], labels, angles, ANGLES)
-    figure.set_size_inches(11, 9)  # smaller panels, so that the text stays readable on the page
+    """Every pair of columns, in one row of panels per angle that colours the points."""
+    rows, pairs = sample_rows(len(values), MARKS, 0), list(combinations(range(values.shape[1]), 2))
+    figure = new_figure(11, 2.2 * len(colors) + 0.4)
+    grid = figure.subplots(len(colors), len(pairs), squeeze=False)
+    for line, (name, angle) in zip(grid, colors.items(), strict=True):
+        for axes, (a, b) in zip(line, pairs, strict=True):
+            marks = scatter(axes, values[rows][:, [a, b]], angle[rows], ANGLES)
+            label_axes(axes, [labels[a], labels[b]])
+            axes.locator_params(nbins=3)
+        figure.colorbar(marks, ax=line).set_label(name)
     figure.suptitle(title, fontsize=12)
     return figure

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ies_gpu.plot.figure import add_axes, label_axes, scatter
+from ies_gpu.plot.figure import label_axes, scatter
 
 
 def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
@@ -27,7 +27,7 @@ def add_map(
     **options: Any,
 ) -> tuple[Any, Any]:
     """A panel with coloured points, named axes and a colour bar; returns the axes and the bar."""
-    axes = add_axes(figure, place, Y.shape[1])
+    axes = figure.add_subplot(*place, projection="3d" if Y.shape[1] == 3 else None)
     marks = scatter(axes, Y, colors, cmap, **options)
     label_axes(axes, labels)
     return axes, figure.colorbar(marks, ax=axes, shrink=0.7, pad=0.12 if Y.shape[1] == 3 else 0.02)

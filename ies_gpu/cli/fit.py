@@ -123,7 +123,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.scheduler:
         from ..cluster.client import connected
 
-        cluster = connected(scheduler=args.scheduler)
+        cluster = connected(args.scheduler)
     with cluster as client:
         if client is not None and client.dashboard_link:
             console.note(f"the cluster's dashboard: {client.dashboard_link}")

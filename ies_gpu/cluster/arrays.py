@@ -1,6 +1,6 @@
 """Tall arrays in pieces on the workers, behind the names that the text of one machine knows from a backend.
 
-Sweeps over them run on the workers, and a percentile is exact.
+Sweeps over them run on the workers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..backend.array import Array, spaced_rows
+from ..backend.array import Array
 from ..backend.cpu import CpuBackend
 from .team import Call, Team, calls, item
 
@@ -83,30 +83,9 @@ class TeamBackend(CpuBackend):
     def percentile(self, table: Any, percent: float) -> Any:
         if not isinstance(table, Pieces):
             return super().percentile(table, percent)
-        return percentile_of(self.team, table.parts, percent, len(table))
-
-
-def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
-    """Return ``numpy.percentile`` of each column over all blocks, exactly.
-
-    Some values of each block are ranked among all. Only what lies between two of them, around the wanted rank, is sent.
-    """
-    place = (n - 1) * percent / 100
-    ranks = np.array([np.floor(place), np.ceil(place)], dtype=np.int64)
-    rising = team.map(lambda at, table: np.sort(at.to_host(table), axis=0), tables)
-    marks = np.sort(np.concatenate(team.gather(team.map(marks_of, rising))), axis=0)
-    below, upto = team.total(team.map(ranks_of, rising, marks))
-    columns = np.arange(marks.shape[1])
-    low, high = (below <= ranks[0]).sum(axis=0) - 1, (upto <= ranks[1]).sum(axis=0)
-    ends = marks[low, columns], marks[high, columns]
-    inside = team.gather(team.map(values_between, rising, *ends))
-    values = np.empty((2, len(columns)))
-    for k in columns:
-        near = np.concatenate([[ends[0][k]], *(own[k] for own in inside), [ends[1][k]]])
-        near.sort()
-        # each end may stand for many equal values
-        values[:, k] = near[(ranks - upto[low[k], k] + 1).clip(0, len(near) - 1)]
-    return values[0] + (place - ranks[0]) * (values[1] - values[0])
+        # all on the worker that had the coarse levels, which take more
+        found = self.team.submit(percentile_of, tuple(table.parts), percent, block=0)
+        return self.team.gather([found])[0]
 
 
 class TallBackend:
@@ -193,19 +172,8 @@ def swept(backend: Backend, work: Callable[..., Any], limits: dict[str, Any], *t
     return *(backend.to_host(total) for total in found[:sums]), *found[sums:]
 
 
-def marks_of(backend: Backend, table: np.ndarray) -> np.ndarray:
-    """Return about ``sqrt(n)`` of the rows, evenly spaced, the first and the last among them."""
-    return table[spaced_rows(len(table), 2 + int(np.sqrt(len(table))))]
-
-
-def ranks_of(backend: Backend, table: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return how many values of each column are below each mark, and how many are not above."""
-    pairs = list(zip(table.T, marks.T, strict=True))
-    return tuple(np.stack([column.searchsorted(m, side) for column, m in pairs], axis=1) for side in ("left", "right"))
-
-
-def values_between(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    """Return the values of each column above one number and below another."""
-    return [
-        c[c.searchsorted(a, "right") : c.searchsorted(b, "left")] for c, a, b in zip(table.T, low, high, strict=True)
-    ]
+def percentile_of(backend: Backend, parts: tuple[Any, ...], percent: float) -> np.ndarray:
+    """Return the percentile of each column over all blocks, one column at a time."""
+    columns = range(parts[0].shape[1])
+    tables = (backend.xp.concatenate([part[:, k : k + 1] for part in parts]) for k in columns)
+    return np.concatenate([backend.to_host(backend.percentile(table, percent)) for table in tables])

@@ -35,7 +35,7 @@ from ..findings import option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
 from .matrix import BlockLaplacian, Rows
 from .source import SAMPLE, every
-from .team import Call, Team, as_it_is, calls, item, joined, member
+from .team import Call, Team, as_it_is, calls, item, joined
 
 Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
 Pairs = tuple[np.ndarray, Pieces, Accuracy]  # values, vectors, how good they are
@@ -64,15 +64,17 @@ class TopLevel(Level):
         counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
         shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())
         merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
-        self.merged = team.map(member, merged, "product")
+        self.merged = team.map(lambda _, own: own.product, merged)
         entries = sum(team.gather(team.map(lambda _, own: len(own.rows[2]), merged)))
-        refuse_coarse(team, int(counts.sum()), entries, count)
+        cells, most = int(counts.sum()), count - multilevel.GUARDS + 5
+        need, advice = cells * (28 * most + 450) + 8 * entries, f"add one larger worker, or raise {option('bandwidth')}"
+        refuse_beyond(team, need, "cluster.level_too_large", f"a coarse level of {cells:,} cells", advice)
         blocks = team.map(coarse_of, self.cells, merged)
-        self.whole = team.submit(hierarchy, sizes, count, *blocks, block=0, alone=True)
+        self.whole = team.submit(hierarchy, sizes, count, tuple(blocks), block=0, alone=True)
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
-        self.wanted = [team.submit(as_it_is, cells, block=0) for cells in team.map(member, merged, "wanted")]
+        self.wanted = [team.submit(as_it_is, own, block=0) for own in team.map(lambda _, own: own.wanted, merged)]
         # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
-        self.coarse: Any = SimpleNamespace(n=int(counts.sum()), late=None)
+        self.coarse: Any = SimpleNamespace(n=cells, late=None)
 
     def _chances(self) -> tuple[Any, ...]:
         """Return each point's chances of return at three looks, by block, and about the median of the first."""
@@ -127,15 +129,8 @@ class TopLevel(Level):
         return CoarsePairs(values[:k], Pieces(team, [vectors], (self.coarse.n, k)), float(values[k]))
 
     def coarse_solution(self, F: Pieces, shift: np.ndarray, Q: Any) -> Any:
-        future = self.team.submit(coarse_solution, self.whole, shift, *Q.parts, *F.parts, block=0, alone=True)
+        future = self.team.submit(coarse_solution, self.whole, shift, *Q.parts, tuple(F.parts), block=0, alone=True)
         return Pieces(self.team, [future], (self.coarse.n, len(shift)))
-
-
-def refuse_coarse(team: Team, cells: int, entries: int, count: int) -> None:
-    """Raise if the coarse levels for ``count`` pairs do not fit into the memory of the first worker."""
-    need = cells * (28 * (count - multilevel.GUARDS + 5) + 450) + 8 * entries
-    advice = f"add one larger worker, or raise {option('bandwidth')}"
-    refuse_beyond(team, need, "cluster.level_too_large", f"a coarse level of {cells:,} cells", advice)
 
 
 def refuse_beyond(team: Team, need: float, code: str, what: str, advice: str) -> None:
@@ -166,7 +161,7 @@ def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, 
     team, n, why = graph.team, int(graph.sizes.sum()), info.get("fallback", "it is too dense for the multilevel method")
     what, advice = f"the matrix ({why})", f"lower {option('bandwidth')} or use larger workers"
     refuse_beyond(team, 40 * graph.nnz, "cluster.matrix_too_large", what, advice)  # with its parts and vectors
-    pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
+    pairs = team.submit(whole_pairs, count, tol, tuple(graph.transitions), tuple(graph.roots), block=0)
     values, accuracy, more = team.gather([team.submit(item, pairs, 0, block=0)])[0]
     info |= more
     parts = [team.submit(item, Call(item, (pairs, 1)), i, block=0) for i in range(len(graph.sizes))]
@@ -213,20 +208,20 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
-def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any, Any]:
+def symmetric_entries(backend: Backend, P: Rows, root: Any) -> Matrix:
     """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
     matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
     return indptr, matrix.indices, plain_multilevel.symmetric_entries(indptr, matrix.indices, matrix.data, root)
 
 
-def block_product(backend: Backend, S: tuple[Any, Any, Any], R: Any, chosen: Any, V: Any, *others: Any) -> Any:
+def block_product(backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...]) -> Any:
     one = None if R is None else R.dtype.type(1)
-    return backend.kernels.block_product(*S, joined(backend, V, *others), R, one, chosen=sent_to(backend, chosen))
+    return backend.kernels.block_product(*S, joined(backend, V, others), R, one, chosen=sent_to(backend, chosen))
 
 
-def exact_product(backend: Backend, P: Rows, root: Any, V: Any, *others: Any) -> Any:
+def exact_product(backend: Backend, P: Rows, root: Any, V: Any, others: tuple[Any, ...]) -> Any:
     matrix = P.matrix
-    product = backend.kernels.spmm(matrix.indptr, matrix.indices, matrix.data, joined(backend, V, *others))
+    product = backend.kernels.spmm(matrix.indptr, matrix.indices, matrix.data, joined(backend, V, others))
     return root[: P.n, None] * product
 
 
@@ -244,14 +239,15 @@ def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure:
     return values, vectors[:, : wanted + guards].astype("float32")
 
 
-def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, *F: Any) -> Any:
-    return multilevel.coarse_inverse(level, joined(backend, *F), shift, Q)
+def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, F: tuple[Any, ...]) -> Any:
+    return multilevel.coarse_inverse(level, joined(backend, F[0], F[1:]), shift, Q)
 
 
-def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *given: Any) -> Any:
+def whole_pairs(
+    backend: Backend, count: int, tol: float, blocks: tuple[Rows, ...], roots: tuple[Any, ...]
+) -> tuple[tuple[np.ndarray, Accuracy, dict[str, Any]], list[Any]]:
     """Return the values of the matrix put together from its blocks, what is known of them, and the vectors by block."""
-    blocks, roots = given[: len(sizes)], given[len(sizes) :]
-    first, xp = np.concatenate([[0], np.cumsum(sizes)]), backend.xp
+    first, xp = np.cumsum([0, *(P.n for P in blocks)]), backend.xp
     rows = []
     for i, P in enumerate(blocks):
         others = [backend.asarray(want) + int(first[j]) for j, want in P.wants.items()]
@@ -260,7 +256,7 @@ def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *giv
         rows.append(backend.sparse.csr_matrix(parts, shape=(P.n, int(first[-1]))))
     matrix = backend.sparse.vstack(rows, format="csr")
     matrix.sort_indices()
-    weights = xp.concatenate([root[:n] for root, n in zip(roots, sizes, strict=True)]) ** 2
+    weights = xp.concatenate([root[: P.n] for root, P in zip(roots, blocks, strict=True)]) ** 2
     operator = SymmetricTransition(Laplacian(matrix, weights), backend)
     start = backend.asarray(start_vector(len(weights), 0))
     pairs = leading_eigenpairs(operator, count, start=start, tol=tol)
@@ -320,7 +316,9 @@ class Merged:
     rows: Matrix  # the block's rows of the coarse matrix, with the same columns, on the host
 
 
-def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, *others: np.ndarray) -> Merged:
+def merged_rows(
+    backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, others: tuple[np.ndarray, ...]
+) -> Merged:
     """Return what follows from a block's rows of S, and from the cells of all rows that its columns stand for.
 
     Columns of a cell follow each other: own rows stand in order, and those of other blocks by block, in their order.
@@ -347,7 +345,7 @@ def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]
     return cells.starts, cells.held, cells.norms, rows
 
 
-def hierarchy(backend: Backend, sizes: list[int], count: int, *blocks: tuple[Any, ...]) -> Level:
+def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: tuple[tuple[Any, ...], ...]) -> Level:
     """Return the first coarse level with those below it, from its rows by block."""
     points, held, norms, rows = zip(*blocks, strict=True)
     indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()

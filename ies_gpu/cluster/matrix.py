@@ -21,7 +21,7 @@ from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
 from .source import Points, boxes_near, boxes_of, points_near, taken_rows
-from .team import Team, calls, joined, member
+from .team import Team, calls, joined
 
 if TYPE_CHECKING:
     from ..run.fit import Fit
@@ -80,21 +80,22 @@ def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     built = []
     for i, near in enumerate(team.near):
         others = [team.submit(points_near, points[j], boxes[i], radius, block=j) for j in near]
-        built.append(team.submit(kernel_rows, points[i], *how, near, *others, block=i))
-    wants = team.map(member, built, "wants")
+        built.append(team.submit(kernel_rows, points[i], *how, near, tuple(others), block=i))
+    wants = team.map(lambda _, kernel: kernel.wants, built)
     askers = [[i for i in range(count) if j in team.near[i]] for j in range(count)]
 
-    def outgoing_of(_: Backend, j: int, *wants: dict[int, Any]) -> dict[int, Any]:
+    def outgoing_of(_: Backend, j: int, wants: tuple[dict[int, Any], ...]) -> dict[int, Any]:
         return {i: want[j] for i, want in zip(askers[j], wants, strict=True)}
 
-    team.outgoing = [team.submit(outgoing_of, j, *(wants[i] for i in own), block=j) for j, own in enumerate(askers)]
+    asked = [tuple(wants[i] for i in own) for own in askers]
+    team.outgoing = team.map(outgoing_of, list(range(count)), asked)
     team.wait(built)
     return built
 
 
 def kernel_rows(
     backend: Backend, points: Points, radius: float, bandwidth: float, storage: str, loops: bool,
-    near: list[int], *others: tuple[Any, Any],
+    near: list[int], others: tuple[tuple[Any, Any], ...],
 ) -> Rows:  # fmt: skip
     """Return the kernel between a block's points and all points within the radius."""
     xp, n = backend.xp, len(points.rows)
@@ -148,7 +149,7 @@ def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
     return backend.to_host(backend.connected_components(own)[1])
 
 
-def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarray) -> np.ndarray:
+def meetings(backend: Backend, kernel: Rows, own: np.ndarray, others: tuple[np.ndarray, ...]) -> np.ndarray:
     """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
     indptr, indices, data = map(backend.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
     labels = np.concatenate([own, *others]).astype(np.int64)

@@ -20,7 +20,7 @@ from ..choice.search import SearchResult
 from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
-from ..errors import ClusterError
+from ..errors import ClusterError, one_line
 from ..findings import option, refusal, tell
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
@@ -32,7 +32,7 @@ from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
 from .source import Source, facts_of_points, keep_points, partition
-from .team import BYTES_PER_POINT, Team, calls, item, joined
+from .team import Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
 VOLUMES = NAMES.index("log_volumes")
@@ -48,7 +48,6 @@ class ClusterRun(Run):
         log = Log(progress)
         with log.stage("order"):
             source = Source(self.team, given.value, options)
-            self.team.data = source.n * BYTES_PER_POINT
         super().__init__(options, Inputs({"source": source}), log=log, backend=TeamBackend(self.team))
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -59,13 +58,10 @@ class ClusterRun(Run):
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
-        if isinstance(error, KilledWorker):
-            text = f"several workers died in the same task, probably out of memory ({error.args[0]})"
+        if isinstance(error, KilledWorker | CancelledError | CommClosedError):
+            text = f"Dask gave up: {one_line(error)}"
             advice = f"use more or larger workers, or {option('dtype', 'mixed')}, and start it again"
-            raise refusal("cluster.workers_died", text, advice, ClusterError) from error
-        if isinstance(error, CancelledError | CommClosedError):
-            text = f"the scheduler was lost ({type(error).__name__})"
-            raise refusal("cluster.scheduler_lost", text, "start a cluster and the run again", ClusterError) from error
+            raise refusal("cluster.lost", text, advice, ClusterError) from error
 
     def results(self) -> dict[str, Any]:
         costs = {"blocks": len(self.team.near), "tasks": self.team.tasks, "rounds": self.team.rounds}
@@ -135,8 +131,10 @@ def tangents_in_blocks(
     return Tangents(Pieces(team, bases, (*Y.shape, d)), Pieces(team, sigma, (len(Y), d)))
 
 
-def tangent_rows(backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str, own: Any, *others: Any) -> Any:
-    Y = joined(backend, own, *others).astype(dtype, copy=False)
+def tangent_rows(
+    backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str, own: Any, others: tuple[Any, ...]
+) -> Any:
+    Y = joined(backend, own, others).astype(dtype, copy=False)
     return tangents(Y, Laplacian(P.matrix, bandwidth=bandwidth), d, backend)
 
 
@@ -205,8 +203,8 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
     for a, b in pairwise(source.ends.tolist()):
         holders = [i for i, own in enumerate(owners) if ((own >= a) & (own < b)).any()]
         if holders:
-            own = (team.submit(rows_between, packed[i], a, b, block=i) for i in holders)
-            chunks.append(team.submit(one_chunk, *own))
+            own = tuple(team.submit(rows_between, packed[i], a, b, block=i) for i in holders)
+            chunks.append(team.submit(one_chunk, own))
     kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
     shapes = team.gather([kinds])[0]
     team.wait(chunks)
@@ -225,7 +223,7 @@ def rows_between(backend: Backend, packed: tuple[np.ndarray, ...], first: int, l
     return tuple(array[chosen] for array in packed)
 
 
-def one_chunk(backend: Backend, *pieces: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def one_chunk(backend: Backend, pieces: tuple[tuple[np.ndarray, ...], ...]) -> tuple[np.ndarray, ...]:
     joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
     order = np.argsort(joined[0])
     return tuple(array[order] for array in joined[1:])

@@ -26,7 +26,7 @@ from ..options import Options
 from ..parameters.dimension import dimension_of_rows, dimension_rows
 from ..results.same_points import digest_of_rows, digest_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
-from .team import PARSING, Team, calls, item, member
+from .team import PARSING, Team, calls, item
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4
@@ -141,8 +141,8 @@ def partition(team: Team, source: Source, options: Options) -> list[Any]:
     team.assign_workers(len(filled))
     points = []
     for i, b in enumerate(filled):
-        own = (team.submit(item, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b])
-        points.append(team.submit(collect, *own, block=i))
+        own = tuple(team.submit(item, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b])
+        points.append(team.submit(collect, own, block=i))
     team.wait(points)
     source.chunks.clear()
     return points
@@ -170,8 +170,8 @@ def facts_of_points(
     parts = digest_rows(used), dimension_rows(used, width), sample_rows(used, LOOKED_AT, 0)
     wanted = np.concatenate(parts)
     if used < n:
-        wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
-    numbers, some = taken_rows(team, points, wanted, calls(member, points, "X"))
+        wanted = np.sort(np.concatenate(team.gather(team.map(lambda _, own: own.rows, points))))[wanted]
+    numbers, some = taken_rows(team, points, wanted, calls(lambda _, own: own.X, points))
     ends = np.cumsum([len(part) for part in parts])[:-1]
     few, more, sample = np.split(some[np.searchsorted(numbers, wanted)], ends)
     facts = {"points_digest": digest_of_rows((used, width), few), "seen_dimension": dimension_of_rows(more)}
@@ -225,7 +225,7 @@ def split(
     return [(first + rows, X[rows]) for rows in members]
 
 
-def collect(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:
+def collect(backend: Backend, pieces: tuple[tuple[np.ndarray, np.ndarray], ...]) -> Points:
     """Return the points of a block, in spatial order."""
     rows, X = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     return in_space(backend, rows, backend.asarray(X))

@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..errors import ClusterError, brief, first_few, first_line
+from ..errors import ClusterError, brief, first_few
 from ..findings import refusal
 from ..run.run import versions
 
@@ -29,14 +29,8 @@ COARSE = 1 / 6  # of the memory of all blocks that the coarse levels take on the
 # recursion depth mismatch"): the threads of a worker take turns
 PARSING = Lock()
 LOOK = 5.0  # seconds between two looks at the workers
-FILLED = 0.6  # of a worker's memory, beyond which Dask moves results to the disk
-LIBRARIES = 400_000_000  # bytes that a worker takes with its libraries and compiled kernels (400 to 412 MB measured)
 MUCH = 1 << 62  # bytes that a worker without a limit may use
 MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
-
-
-class Several(tuple):
-    """Arguments of one task, as many as there are."""
 
 
 @dataclass(frozen=True)  # and no tuple, into which Dask would look
@@ -49,14 +43,8 @@ class Call:
 
 def calls(function: Callable[..., Any], *arguments: Any) -> list[Call]:
     """Return one call per block; lists among the arguments are spread out, everything else goes to every block."""
-    found = []
-    for i in range(next(len(a) for a in arguments if isinstance(a, list))):
-        own: list[Any] = []
-        for a in arguments:
-            value = a[i] if isinstance(a, list) else a
-            own += value if isinstance(value, Several) else [value]
-        found.append(Call(function, tuple(own)))
-    return found
+    count = next(len(a) for a in arguments if isinstance(a, list))
+    return [Call(function, tuple(a[i] if isinstance(a, list) else a for a in arguments)) for i in range(count)]
 
 
 @dataclass(frozen=True)
@@ -77,20 +65,13 @@ class Team:
         self.client, self.device, self.patience = client, device, patience
         self.name = uuid4().hex  # two runs on one cluster must not take each other's results
         self.tasks = self.rounds = 0  # submitted so far, and how often the client waited
-        self.data = 0  # bytes that all blocks take together, as far as they are known
         self.near: list[list[int]] = []  # the blocks that each exchanges rows with, once the graph is known
         self.outgoing: list[Any] = []  # which rows each block sends to which other
         self.workers = self.places = sorted(client.nthreads())  # at the start, and by block
-        self.limits = self.memory_limits()
 
     def check_versions(self) -> None:
-        """Refuse workers that do not answer, or whose versions differ: their results would, too."""
-        try:
-            own, others = versions(), self.client.run(versions)
-        except OSError as error:
-            text = f"one of {first_few(map(self.described, self.workers))} did not answer ({first_line(error)})"
-            advice = f"give each more than the {LIBRARIES / 1e6:,.0f} MB that the libraries take"
-            raise refusal("cluster.no_answer", text, advice, ClusterError) from None
+        """Refuse workers whose versions differ: their results would, too."""
+        own, others = versions(), self.client.run(versions)
         if not others or not self.workers:
             text, advice = "the cluster has no workers", "start some, or wait with client.wait_for_workers(1)"
             raise refusal("cluster.no_workers", text, advice, ClusterError)
@@ -168,10 +149,10 @@ class Team:
         """Submit one task per block, as :func:`calls` spreads the arguments."""
         return [self.submit(function, *call.arguments, block=i) for i, call in enumerate(calls(function, *arguments))]
 
-    def exchanged(self, pieces: list[Any]) -> list[Several]:
-        """Return for each block the rows of others that its own have as neighbours, for the end of :meth:`map`."""
+    def exchanged(self, pieces: list[Any]) -> list[tuple[Any, ...]]:
+        """Return for each block the rows of others that its own have as neighbours."""
         return [
-            Several(self.send(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
+            tuple(self.send(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
             for i in range(len(pieces))
         ]
 
@@ -212,23 +193,10 @@ class Team:
             if counts != seen or any(counts[state] for state in ("executing", "long-running", "flight")):
                 since, seen = monotonic(), counts
             elif monotonic() - since >= self.patience:
-                raise self.stuck(workers)
-
-    def stuck(self, workers: dict[str, dict[str, Any]]) -> Exception:
-        """Return the error of a run that cannot go on: which workers are paused or lost, and what each needs."""
-        paused = [address for address, about in workers.items() if about["status"] == "paused"]
-        lost = [address for address in self.workers if address not in workers]
-        found = {"paused by Dask": paused, "lost, probably for want of memory": lost}
-        told = [f"; {what}: {first_few(map(self.described, which))}" for what, which in found.items() if which]
-        needed = (LIBRARIES + self.data / max(1, len(self.workers))) / FILLED / 1e6
-        way = f"give each worker about {needed:,.0f} MB, or start fewer of them"
-        text = f"nothing has run for {self.patience:g} s{''.join(told)}"
-        return refusal("cluster.idle", text, way if told else "look at the scheduler's dashboard", ClusterError)
-
-    def described(self, address: str) -> str:
-        """Return a worker with its memory, for messages."""
-        limit = self.limits.get(address, MUCH)
-        return address if limit == MUCH else f"{address} ({limit / 1e6:,.0f} MB)"
+                gone = [worker for worker in self.workers if workers.get(worker, {}).get("status") != "running"]
+                text = f"nothing has run for {self.patience:g} s; paused or lost: {first_few(gone) or 'no worker'}"
+                advice = "give workers more memory, or start fewer of them; the scheduler's dashboard says more"
+                raise refusal("cluster.idle", text, advice, ClusterError)
 
 
 # --- on a worker -----------------------------------------------------------------------------------------------------
@@ -249,7 +217,9 @@ def prepared(argument: Any, futures: list[Any]) -> Any:
     from distributed import Future
 
     if isinstance(argument, Call):
-        return Call(argument.function, tuple(prepared(part, futures) for part in argument.arguments))
+        return Call(argument.function, prepared(argument.arguments, futures))
+    if type(argument) is tuple:
+        return tuple(prepared(part, futures) for part in argument)
     if not isinstance(argument, Future):
         return argument
     futures.append(argument)
@@ -259,7 +229,9 @@ def prepared(argument: Any, futures: list[Any]) -> Any:
 def result_of(part: Any, backend: Backend, given: tuple[Any, ...]) -> Any:
     """Return the value of an argument on the worker."""
     if isinstance(part, Call):
-        return part.function(backend, *(result_of(argument, backend, given) for argument in part.arguments))
+        return part.function(backend, *result_of(part.arguments, backend, given))
+    if type(part) is tuple:
+        return tuple(result_of(each, backend, given) for each in part)
     return given[part.place] if isinstance(part, Given) else part
 
 
@@ -274,7 +246,7 @@ def sent(backend: Backend, own: Any, outgoing: dict[int, Any], to: int) -> Any:
     return own[backend.to_host(index) if isinstance(own, np.ndarray) else index]  # labels are exchanged on the host
 
 
-def joined(backend: Backend, own: Any, *others: Any) -> Any:
+def joined(backend: Backend, own: Any, others: tuple[Any, ...]) -> Any:
     """Return a block's rows, and those of others that it needs, in the order of its columns."""
     return backend.xp.concatenate([own, *others]) if others else own
 
@@ -282,11 +254,6 @@ def joined(backend: Backend, own: Any, *others: Any) -> Any:
 def item(backend: Backend, values: Any, i: int) -> Any:
     """Return one of several results of a task."""
     return values[i]
-
-
-def member(backend: Backend, record: Any, name: str) -> Any:
-    """Return a part of a task's result, by name."""
-    return getattr(record, name)
 
 
 def as_it_is(backend: Backend, value: Any) -> Any:

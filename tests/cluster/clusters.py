@@ -65,3 +65,13 @@ def threads(count, workers=1, **limits):
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+@contextmanager
+def processes(count):
+    """Workers as processes of their own."""
+    with (
+        distributed.LocalCluster(n_workers=count, threads_per_worker=1, processes=True, **ANY_PORT) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from ies_gpu import ClusterError
-
 from ..backends import needs_cupy
 from .clusters import device_of_workers
-
-
-def test_coarse_levels_that_do_not_fit_one_worker_are_refused():
-    from ies_gpu.cluster.levels import refuse_coarse
-
-    cells = 6_000_000
-    need = cells * (28 * 26 + 450 + 8 * 25) / 1e9
-    team = SimpleNamespace(memory_of_first=lambda: 1.01e9 * need)
-    refuse_coarse(team, cells, 25 * cells, 20 + 1 + 11)
-    team.memory_of_first = lambda: 4e9
-    with pytest.raises(ClusterError, match=r"8\.3 GB on one worker, and the largest has 4\.0 GB"):
-        refuse_coarse(team, cells, 25 * cells, 20 + 1 + 11)
 
 
 def there(backend, *arrays):
@@ -50,7 +34,7 @@ def test_rows_of_a_block_merged_by_cells_are_products_with_the_weights(device):
         backend = get_backend(device)
         entries = there(backend, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)
         cells = Cells(starts, np.arange(0), np.ones(5), backend.asarray(own[:, 1].astype(np.float32)))
-        found = merged_rows(backend, entries, cells, own, *others)
+        found = merged_rows(backend, entries, cells, own, others)
         product = csr_array(tuple(backend.to_host(part) for part in found.product[::-1]), shape=(40, 11))
     assert found.wanted.tolist() == wanted
     np.testing.assert_allclose(product.toarray(), S @ P0, rtol=1e-5)

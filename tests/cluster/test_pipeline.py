@@ -16,7 +16,16 @@ from ..backends import needs_cupy
 from ..extras import needed
 from ..paper.test_real import SHARED
 from ..said import refused, warned
-from .clusters import SMALL, check_same, check_same_but_signs, device_of_workers, distributed, random_strip, threads
+from .clusters import (
+    SMALL,
+    check_same,
+    check_same_but_signs,
+    device_of_workers,
+    distributed,
+    processes,
+    random_strip,
+    threads,
+)
 
 
 def test_strip_of_an_array(client, strip):
@@ -168,13 +177,11 @@ def problem(name):
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("name", ["D1", "D6", "D7", "D8", "ethanol"])
 def test_worker_processes_choose_what_one_process_chooses(name, workers):
-    from ies_gpu.cluster.client import connected
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the molecule, that frames are left out
         X, options = problem(name)
         one = select_coordinates(X, device="cpu", **options)
-        with connected(workers=workers) as client:
+        with processes(workers) as client:
             found = select_coordinates(X, device="cpu", client=client, **options)
     check_same(one, found, scores=1e-8)
 
@@ -192,7 +199,6 @@ def test_two_runs_on_one_cluster_do_not_take_each_others_results(client):
 
 
 def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
-
     X = datasets.load("D1", n_samples=1500).X
     np.save(tmp_path / "points.npy", X)
     fit = ["fit", str(tmp_path / "points.npy"), *["-d", "2", "-s", "2", "--bandwidth", "0.4", "--device", "cpu"]]

@@ -22,7 +22,7 @@ def test_percentile_over_blocks_is_that_of_numpy(client, percent):
         table[:, 2] = 5.0
         table[:, 3] = len(table)  # blocks that do not overlap
     team = Team(client, "cpu")
-    found = arrays.percentile_of(team, team.map(as_it_is, tables), percent, 7903)
+    found = arrays.TeamBackend(team).percentile(arrays.Pieces(team, team.map(as_it_is, tables), (7903, 4)), percent)
     np.testing.assert_allclose(found, np.percentile(np.concatenate(tables), percent, axis=0), rtol=1e-12, atol=0)
 
 
@@ -49,7 +49,7 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
     np.testing.assert_allclose(found.scores, one.scores, rtol=1e-12)
     np.testing.assert_allclose(found.percentiles, one.percentiles, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(regrets, one.regrets, atol=1e-15)
-    assert (team.tasks - tasks, team.rounds - rounds) == (10 * 3 + 3, 6 + 1)  # with the regrets above
+    assert (team.tasks - tasks, team.rounds - rounds) == (6 * 3 + 4, 4 + 1)  # with the regrets above
 
 
 def test_a_second_step_of_smoothing_is_that_of_one_array(client):
