@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LONG = 20.0  # seconds from which on a run is announced
 QUERIES = 100  # points whose neighbours are counted
 ASSUMED = 600  # neighbours where neither bandwidth nor metric tell them: the most to aim for
+PERHAPS = 0.4  # of a trial that many points need only where the middle one leaves something visible
 AGAIN = 0.3  # of a trial on all points at a wide bandwidth: some runs make one, others skip what is wide
 NOISY = 12.0  # times the part of a walk that stays where it is: by so much longer such a graph takes
 JUDGED = 5e-5, 3e-6  # seconds of one thread for each point, and for each number of it, to compare what trials explain,
@@ -50,12 +51,14 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
     import numpy as np
 
     from ..backend.array import sample_rows
+    from ..parameters.automatic import NEARLY_ALL
     from ..parameters.bandwidth import degree_bandwidth, mean_degree, own_shares, sampled_distances
     from ..parameters.dimension import SAMPLE_SIZE
-    from ..parameters.scan import CHEAP, DENSEST, FACTORS, LEAST, THINNED, is_idle
+    from ..parameters.scan import CHEAP, FACTORS, THINNED, unsuitable
     from ..parameters.trial import FEW
 
-    n = min(len(points), SAMPLE_SIZE)
+    whole = len(points) <= NEARLY_ALL * SAMPLE_SIZE
+    n = len(points) if whole else SAMPLE_SIZE
     Z = np.asarray(points[sample_rows(len(points), n, 0)], float)
     if n < 3 or not np.isfinite(Z).all() or bool((Z[0] == Z).all()):  # the run will refuse them
         return []
@@ -63,24 +66,20 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
     centre = degree_bandwidth(distances)
     around = mean_degree(distances, centre)
 
-    def work(factor: float, thin: bool, points: int = n) -> Work:
+    def work(factor: float, thin: bool, points: int = n, times: float = 1.0) -> Work:
         degree, staying = mean_degree(distances, factor * centre), own_shares(distances, factor * centre).mean()
         share = min(1.0, max(FEW / n, (around / degree) ** THINNED)) if thin else 1.0
-        return Work(share * points, share * points / n * degree, 1 + NOISY * float(staying) * n / points)
+        return Work(share * points, share * points / n * degree, times * (1 + NOISY * float(staying) * n / points))
 
-    def is_tried(factor: float) -> bool:
-        degree = mean_degree(distances, factor * centre)
-        if factor < 1:
-            return degree >= LEAST and not (self_loops and is_idle(distances, factor * centre))
-        return factor == 1 or degree <= DENSEST * n
+    def often(factor: float) -> float:
+        return PERHAPS if n > CHEAP and (factor > 1 or (factor < 1 and whole)) else 1.0
 
-    factors = [factor for factor in FACTORS if is_tried(factor)]
-    trials = [work(factor, thin=factor > 1 and n > CHEAP) for factor in factors]
+    factors = [factor for factor in FACTORS if not unsuitable(factor * centre, centre, distances, self_loops)]
+    trials = [work(factor, factor > 1 and n > CHEAP, times=often(factor)) for factor in factors]
     if n > CHEAP:
-        again = work(factors[-2 if len(factors) > 1 else -1], thin=False)
-        trials.append(again._replace(times=AGAIN * again.times))
-    if len(points) == n:
-        return [*trials, work(1.0, thin=False)._replace(times=0.0)]
+        trials.append(work(factors[-2 if len(factors) > 1 else -1], thin=False, times=AGAIN))
+    if whole:
+        return [*trials, work(1.0, thin=False, times=0.0)]
     grown = np.log(mean_degree(distances, 2**0.5 * centre) / max(1.0, mean_degree(distances, centre / 2**0.5)))
     dimension = max(1.0, grown / np.log(2))
     shrunk = factors[0] * float((len(points) / n) ** (-1 / (dimension + 4)))  # of the narrowest, which is often enough

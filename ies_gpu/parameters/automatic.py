@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..backend.array import Array, sample_rows
 from ..backend.steps import step
 from ..choice.criterion import stray_coordinates
@@ -22,13 +20,26 @@ from ..run.run import Run
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
 from .judgement import CLOSE, CROWDED
-from .scan import FACTORS, FALL, SHARE, UNFOLDED, Scan, can_search, largest_size, scan, settled, with_local
-from .trial import Trial, graph_at, trial
+from .scan import (
+    FACTORS,
+    FALL,
+    SHARE,
+    UNFOLDED,
+    Scan,
+    can_search,
+    largest_size,
+    scan,
+    sizes_to_compare,
+    try_local_bandwidth,
+    with_trial,
+)
+from .trial import Trial, trial
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
 WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
+NEARLY_ALL = 1.25  # times the sample's size: up to so many points, all are tried
 THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
 ONLY_ONE = "only one bandwidth keeps the points together"
 
@@ -61,38 +72,38 @@ def find_parameters(given: Inputs, options: Options, do: Run) -> Found:
 
 
 def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
-    """The same for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
+    """Find the parameters for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
     options, backend = run.options, run.backend
-    rows = sample_rows(len(X), sample_size, options.random_state)
-    whole = len(rows) == len(X)
+    whole = len(X) <= NEARLY_ALL * sample_size
+    rows = sample_rows(len(X), len(X) if whole else sample_size, options.random_state)
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
     columns, X = Z, backend.retried("dimension", lambda: essential_columns(X))
     if X.shape[1] > WIDE_SETS:
         text = f"X has {columns.shape[1]} columns, and few of them could be left out without loss"
         run.log.keep([note("columns.many", text, "the first 20 or so principal components would take far less time")])
     Z = X if whole else X[backend.asarray(rows)]
-    distances, centre, dimension = run(look, Z, options)
+    distances, centre, dimension = run(sample_distances, Z, options)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
-    hints = copies_in(distances) + ([] if dimension is None else units_of(columns, d, run))
-    if is_found(options.bandwidth):
-        ways = strictest_first(options) if whole else ["largest"]  # of a sample, parts say little
-        tried = compared(run, Z, centre, distances, d, ways, len(X))
-    else:
-        only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.disconnected)
-        tried = Scan((only,), {}, only.bandwidth, is_local(options.bandwidth))
-    s = settled(tried, d, options)
-    chosen = tried.best(s)
+    hints = check_duplicates(distances) + ([] if dimension is None else check_columns(columns, d, run))
     carried = None
-    if is_found(options.bandwidth) and not whole:
-        chosen, carried = carry(X, tried, d, s, run)
+    if is_found(options.bandwidth):
+        tried = compare_bandwidths(run, Z, centre, distances, d, whole)
+        s = tried.size
+        chosen, carried = (tried.best(s), None) if whole else refit_on_all_points(X, tried, d, run, len(Z))
+    else:
+        chosen = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.disconnected)
+        sizes, local = sizes_to_compare(d, options), is_local(options.bandwidth)
+        tried = Scan((chosen,), {}, chosen.bandwidth, sizes, is_local=local)
+        s = tried.size
     if (other := without_loops(run, X, chosen, s, sample_size)) is not None:
         return other
     search = chosen.search(s)
-    chosen.speak(s, run.log)
+    chosen.tell(s, run.log)
     run.audit.update(chosen.run.audit)
-    report, reasons = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), hints)
+    report, reasons = describe(tried, dimension, d, chosen, options.automatic, hints)
     run.log.keep(reasons)
     known = Fit(chosen.graph, chosen.embedding, chosen.tangents)
+    report |= {"sample_size": len(Z), "carried": carried}
     return Found(replace(chosen.run.options, subset_size=s), report, known, search)
 
 
@@ -117,46 +128,40 @@ def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int) -
     return found
 
 
-def strictest_first(options: Options) -> list[str]:
-    """Ways with a graph in parts: points are left out only where they would otherwise end the run."""
+def part_policies(options: Options) -> list[str]:
+    """Return ways with a graph in parts: points are left out only where they would otherwise end the run."""
     return ["raise", "most"] if options.disconnected == "most" else [options.disconnected]
 
 
-def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], n: int) -> Scan:
-    """The trials at fixed bandwidths; where the density is uneven and that explains more, one that follows it."""
+def compare_bandwidths(run: Run, Z: Array, centre: float, distances: Distances, d: int, whole: bool) -> Scan:
+    """Return the trials at fixed bandwidths or, where the density is uneven, the one that follows it if that is better.
+
+    ``whole`` says that Z is not a sample: then the best trial is made of all points.
+    """
+    ways = part_policies(run.options) if whole else ["largest"]  # of a sample, parts say little
     failure: DisconnectedGraphError | None = None
     fixed: Scan | None = None
     try:
-        fixed, way = scanned(run, Z, centre, distances, d, ways)
-        fixed = firm(run, Z, fixed, d, way, n)
-        s = settled(fixed, d, run.options)
-        if fixed.is_narrow(s):  # the best may lie between
-            fixed = fixed.joined(run(scan, run, Z, centre, fixed.between(s), distances, d, way))
-            fixed = firm(run, Z, fixed, d, way, n)
+        fixed, way = scan_around(run, Z, centre, distances, d, ways, not whole)
+        fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
+        if fixed.may_miss_the_best:
+            fixed = run(scan, run, Z, fixed, fixed.between(fixed.size), distances, d, way)
+            fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
     except DisconnectedGraphError as error:
         failure = error
     isolated = failure is not None and not failure.parts  # points without any neighbour, rather than clusters
-    tried = with_local(run, Z, centre, distances, d, ways[-1], fixed, isolated)
+    tried = try_local_bandwidth(run, Z, centre, distances, d, ways[-1], fixed, isolated)
     if tried is None:
         assert failure is not None
         raise without_bandwidth(failure) if isolated else failure
     return tried
 
 
-def firm(run: Run, Z: Array, tried: Scan, d: int, way: str, n: int) -> Scan:
-    """The trials, of which the best one is on all points, and so are those beside it that make it a narrow choice.
-
-    Where one is thin, a full one takes its place. Where Z is a sample of n points, a trial of the best on all of them
-    follows in any case.
-    """
-    while True:
-        s = settled(tried, d, run.options)
-        asked = [tried.best(s)] if n == len(Z) else []
-        asked += tried.neighbours(s) if tried.is_narrow(s) else []
-        thin = [t for t in asked if t.is_thin]
-        if not thin:
-            return tried
-        tried = tried.firm(run(full_trial, Z, thin[0].bandwidth, d, run, way))
+def refit_best(run: Run, Z: Array, tried: Scan, d: int, way: str) -> Scan:
+    """Return the trials with a full one in place of the best, as long as that is thin."""
+    while (thin := tried.best(tried.size)).is_thin:
+        tried = with_trial(tried, run(full_trial, Z, thin.bandwidth, d, run, way))
+    return tried
 
 
 def without_bandwidth(failure: DisconnectedGraphError) -> Exception:
@@ -168,37 +173,39 @@ def without_bandwidth(failure: DisconnectedGraphError) -> Exception:
     return refusal("graph.no_bandwidth", text, advice, DisconnectedGraphError)
 
 
-def scanned(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str]) -> tuple[Scan, str]:
-    """The trials around a centre by the first of the ways that leaves two bandwidths to compare, and that way."""
+def scan_around(
+    run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], is_sample: bool
+) -> tuple[Scan, str]:
+    """Return the trials by the first of the ways with a graph in parts that leaves two to compare, and that way."""
     for way in ways:
+        start = Scan((), {}, centre, sizes_to_compare(d, run.options), is_sample=is_sample)
         try:
-            tried = run(scan, run, Z, centre, [centre * factor for factor in FACTORS], distances, d, way)
+            tried = run(scan, run, Z, start, [centre * factor for factor in FACTORS], distances, d, way)
         except DisconnectedGraphError:
             if way == ways[-1]:
                 raise
             continue
-        if len(tried.trials) > 1:
+        if len(tried.trials) > 1 or tried.is_enough:
             break
     return tried, way
 
 
 @step("dimension")
-def look(Z: Array, options: Options) -> tuple[Distances, float, DimensionEstimate | None]:
-    """Distances from sampled points, the bandwidth with 6% neighbours, and where wanted the dimension seen there."""
+def sample_distances(Z: Array, options: Options) -> tuple[Distances, float, DimensionEstimate | None]:
+    """Return distances from some points, the bandwidth with 6% neighbours and, if wanted, the dimension seen there."""
     distances = sampled_distances(Z, random_state=options.random_state)
-    centre = degree_bandwidth(distances)
     wanted = is_auto(options.intrinsic_dim)
-    return distances, centre, local_pca_dimension(Z, distances, None) if wanted else None
+    return distances, degree_bandwidth(distances), local_pca_dimension(Z, distances, None) if wanted else None
 
 
 @step("scan")
 def full_trial(Z: Array, bandwidth: float, d: int, run: Run, way: str) -> Trial:
-    """A trial on all points in place of a thin one."""
+    """Return a trial on all points, in place of a thin one."""
     return trial(Z, bandwidth, d, run, HeldLog(), way)
 
 
 def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
-    """The estimate, and no more than the coordinates asked for."""
+    """Return the estimate, but no more than the coordinates asked for."""
     s, m = options.subset_size, options.n_components
     most = min(m, MOST + 1) if is_auto(s) else min(s, m)
     if dimension.value > most:
@@ -208,8 +215,8 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     return min(dimension.value, most)
 
 
-def copies_in(distances: Distances) -> list[Finding]:
-    """A reason to doubt if points occur several times: copies predict each other, and hide what is around them."""
+def check_duplicates(distances: Distances) -> list[Finding]:
+    """Return a reason to doubt if points occur several times: copies predict each other, and hide their neighbours."""
     times = times_each(distances)
     if times < COPIES:
         return []
@@ -217,8 +224,8 @@ def copies_in(distances: Distances) -> list[Finding]:
     return [grave("choice.copies", text)]
 
 
-def units_of(Z: Array, d: int, run: Run) -> list[Finding]:
-    """A reason to doubt where points are a line along one column: more often that is another unit, which warns."""
+def check_columns(Z: Array, d: int, run: Run) -> list[Finding]:
+    """Return a reason to doubt where points are a line along one column, and warn: more often that is another unit."""
     variance = run.backend.to_host(Z.var(axis=0))
     widest = int(variance.argmax())
     if d > 1 or len(variance) == 1 or variance[widest] <= ONE_COLUMN * variance.sum():
@@ -229,75 +236,54 @@ def units_of(Z: Array, d: int, run: Run) -> list[Finding]:
     return [grave("choice.one_column", "the points look like a line along one column, which may be in another unit")]
 
 
-def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
-    """The trial on all n points, at a bandwidth carried over from a scan of N of them.
+def refit_on_all_points(X: Array, scanned: Scan, d: int, run: Run, N: int) -> tuple[Trial, dict[str, Any]]:
+    """Return the trial on all n points at a bandwidth carried over from a scan of N of them, and what was tried.
 
-    Candidates are the scanned bandwidths that lose hardly more than the best (3%, or .01 of a direction), the smallest
-    first, since more points cost more. Before them comes the smallest times
-    ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance, and one half way, since
-    noise in many dimensions keeps points apart however many there are. Local bandwidths need no carrying. The first is
-    taken that keeps the graph together and whose set loses no more of all points, to the same margin, than the best one
-    of the scan lost of its own.
+    The first is taken that keeps the graph together and whose set loses hardly more of all points (3%, or .01 of a
+    direction) than the best of the scan lost of its own. Of the scanned bandwidths to which that applies, the smallest
+    counts, since more points cost more. Before it comes the same times ``(n / N)^(-1/(d+4))``, which keeps bias and
+    variance of a kernel estimate in balance, and one half way, since noise in many dimensions keeps points apart
+    however many there are; after it the best one. Local bandwidths need no carrying.
     """
+    s = scanned.size
     best = scanned.best(s)
     least, enough = min(t.lost(s) for t in scanned.trials), SHARE * best.share
     wanted = max(CARRIED[0] * least, CARRIED[1] + least)
-    candidates = sorted(t.bandwidth for t in scanned.trials if t.lost(s) <= wanted)
-    shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
+    small = min(t.bandwidth for t in scanned.trials if t.lost(s) <= wanted)
+    shrunk = small * (len(X) / N) ** (-1 / (d + 4))
+    steps = (LOCAL,) if scanned.is_local else dict.fromkeys((shrunk, (shrunk * small) ** 0.5, small, best.bandwidth))
+
+    def holds(t: Trial) -> bool:
+        return t.lost(s) <= wanted and t.share >= enough
+
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
-    hopeless: set[str] = set()
-    fixed = (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates)
-    steps: tuple[float | str, ...] = (LOCAL,) if scanned.is_local else fixed
-    for way, eps in product(strictest_first(run.options), steps):
-        if tried and way != tried[0].run.options.disconnected:
+    for way, eps in product(part_policies(run.options), steps):
+        if tried and (holds(tried[-1]) or way != tried[0].run.options.disconnected):
             break
-        if way in hopeless:
-            continue
         try:
             tried.append(trial(X, eps, d, run, HeldLog(run.log), way))
         except DisconnectedGraphError as error:
             failure = error
-            if len(steps) > 1 and eps == steps[0] and not holds_together(X, steps[-1], d, run, way):
-                hopeless.add(way)  # what the widest leaves in parts, the others do
-            continue
-        if tried[-1].lost(s) <= wanted and tried[-1].share >= enough:
-            break
     if not tried:
         assert failure is not None
         raise failure
     chosen = min(tried, key=lambda t: (t.share < enough, t.lost(s)))
-    facts = [
-        {"bandwidth": t.bandwidth, "lost": t.lost(s), "mean_degree": t.graph.mean_degree, "share": t.share}
-        for t in tried
-    ]
-    holds = chosen.lost(s) <= wanted and chosen.share >= enough
-    return chosen, {"sample_lost": best.lost(s), "tried": facts, "holds": holds}
-
-
-def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str) -> bool:
-    """Whether the graph at a bandwidth is in as few parts as a way with them allows."""
-    try:
-        graph_at(X, bandwidth, d, run, HeldLog(run.log), way)
-    except DisconnectedGraphError:
-        return False
-    return True
+    return chosen, {"sample_lost": best.lost(s), "tried": [trial_row(t, s) for t in tried], "holds": holds(chosen)}
 
 
 def describe(
-    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, chosen: Trial, carried: dict[str, Any] | None,
-    asked: list[str], sample_size: int, hints: list[Finding],
-) -> tuple[dict[str, Any], list[Finding]]:  # fmt: skip
+    tried: Scan, dimension: DimensionEstimate | None, d: int, chosen: Trial, asked: list[str], hints: list[Finding]
+) -> tuple[dict[str, Any], list[Finding]]:
     """Return everything the choice is based on, as plain values, and what speaks against its values."""
-    names = ("bandwidth", "intrinsic_dim", "subset_size")
+    s, names = tried.size, ("bandwidth", "intrinsic_dim", "subset_size")
     values = (LOCAL if tried.is_local else chosen.bandwidth, d, s)
     fixed, local = (tried.rival, tried) if tried.is_local else (tried, tried.rival)
-    sizes = sorted(set.intersection(*(set(t.found) for t in tried.trials)))
-    judged = {"bandwidth": judge_bandwidth(tried, s)} if "bandwidth" in asked else {}
+    judged = {"bandwidth": judge_bandwidth(tried)} if "bandwidth" in asked else {}
     if dimension is not None:
         judged["intrinsic_dim"] = judge_dimension(dimension)
     if "subset_size" in asked:
-        judged["subset_size"] = judge_size(tried, d, s)
+        judged["subset_size"] = judge_size(tried, d)
     reasons = [doubt for each in judged.values() for doubt in each.doubts] + hints
     report = {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
@@ -312,45 +298,40 @@ def describe(
         "degree_bandwidth": tried.centre if "bandwidth" in asked else None,
         "spectrum": None if dimension is None else dimension.curve.tolist(),
         "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
-        "sizes": [{"subset_size": k} | trial_row(tried.best(k), k) for k in sizes],
-        "sample_size": sample_size,
-        "carried": carried,
+        "sizes": [
+            {"subset_size": k} | trial_row(tried.best(k), k)
+            for k in sorted(set.intersection(*(t.sizes() for t in tried.trials)))
+        ],
         "confidence": {name: {"level": each.level, "facts": each.facts} for name, each in judged.items()},
     }
     return report, reasons
 
 
 def trial_row(t: Trial, s: int) -> dict[str, Any]:
-    """One bandwidth: the neighbours it gives, and how well its set of s coordinates explains the points."""
+    """Return one bandwidth, the neighbours it gives, and how well its set of s coordinates explains the points."""
     facts = {"bandwidth": t.bandwidth, "mean_degree": t.graph.mean_degree, "share": t.share}
     return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s), "lost": t.lost(s)}
 
 
-def judge_bandwidth(tried: Scan, s: int) -> Judged:
+def judge_bandwidth(tried: Scan) -> Judged:
     """Return how sure the bandwidth is."""
-    best, worst = tried.best(s), tried.beside(s)
-    if tried.is_local:
-        return judge_local(tried, s)
-    if len(tried.trials) == 1:
-        text = "no other bandwidth gave a connected graph to compare with"
-        return Judged("low", text, (light("bandwidth.only_one", ONLY_ONE),))
-    facts = f"neighbouring bandwidths lose up to {worst:.2f} times as much of a direction ({best.lost(s):.3g})"
-    return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
-
-
-def judge_local(tried: Scan, s: int) -> Judged:
-    """Return how sure a bandwidth is that follows the density."""
-    doubts: tuple[Finding, ...] = ()
-    if tried.rival is None:
-        text = "no fixed bandwidth keeps the points together, only one that follows their density"
-        doubts, rest = (light("bandwidth.only_local", text),), "none gives a connected graph"
-    else:
-        rest = f"the best loses {tried.rival.best(s).lost(s):.3g}"
-        if len(tried.rival.trials) == 1:
-            doubts = (light("bandwidth.only_one", ONLY_ONE),)
+    s, only_one = tried.size, light("bandwidth.only_one", ONLY_ONE)
     lost = tried.best(s).lost(s)
-    facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths {rest}"
-    return Judged("high", facts, doubts)
+    if tried.is_local and tried.rival is None:
+        text = "no fixed bandwidth keeps the points together, only one that follows their density"
+        facts = f"following it loses {lost:.3g} of a direction, of the fixed bandwidths none gives a connected graph"
+        return Judged("high", f"the density is uneven; {facts}", (light("bandwidth.only_local", text),))
+    if tried.is_local:
+        assert tried.rival is not None
+        rest = f"of the fixed bandwidths the best loses {tried.rival.best(s).lost(s):.3g}"
+        facts = f"the density is uneven; following it loses {lost:.3g} of a direction, {rest}"
+        return Judged("high", facts, (only_one,) if len(tried.rival.trials) == 1 else ())
+    if len(tried.trials) == 1 and tried.is_enough:
+        return Judged("high", f"the first one tried loses only {lost:.3g} of a direction")
+    if len(tried.trials) == 1:
+        return Judged("low", "no other bandwidth gave a connected graph to compare with", (only_one,))
+    facts = f"neighbouring bandwidths lose up to {tried.beside(s):.2f} times as much of a direction ({lost:.3g})"
+    return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
 
 
 def judge_dimension(dimension: DimensionEstimate) -> Judged:
@@ -372,8 +353,9 @@ def judge_dimension(dimension: DimensionEstimate) -> Judged:
     return found._replace(doubts=tuple(doubts))
 
 
-def judge_size(tried: Scan, d: int, s: int) -> Judged:
+def judge_size(tried: Scan, d: int) -> Judged:
     """Return how sure the number of coordinates is."""
+    s = tried.size
     m = len(tried.best(s).embedding.eigenvalues)
     if not can_search(m, s + 1):
         return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import NamedTuple
+from functools import partial, wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend.array import Array, column_units, sample_rows, spaced_rows
 from ..backend.steps import reporting
-from ..choice.lost import ground_of_points
+from ..choice.lost import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
@@ -19,7 +20,6 @@ from ..embedding.local import local_bandwidths
 from ..embedding.nystrom import KernelRule, kernel_sums
 from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
-from ..findings import Finding
 from ..run.fit import Fit, Inputs, fit, laplacian_of, searched
 from ..run.log import HeldLog, Log
 from ..run.run import Run
@@ -44,6 +44,19 @@ class Estimated(NamedTuple):
     resolution: float = 0.0
 
 
+def once(method: Callable[..., Any]) -> Any:
+    """Keep what a method of a trial has found."""
+
+    @wraps(method)
+    def kept(trial: Trial, *args: int) -> Any:
+        key = method.__name__, *args
+        if key not in trial.known:
+            trial.known[key] = method(trial, *args)
+        return trial.known[key]
+
+    return kept
+
+
 @dataclass(frozen=True, eq=False)
 class Trial:
     """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
@@ -56,83 +69,79 @@ class Trial:
     tangents: Tangents
     run: Run
     is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
-    found: dict[int, SearchResult] = field(default_factory=dict)
-    unexplained: dict[int, float] = field(default_factory=dict)
-    lost_by_subset: dict[tuple[int, ...], float] = field(default_factory=dict)
-    folded: dict[tuple[int, ...], bool] = field(default_factory=dict)
-    limits: dict[int, Estimated] = field(default_factory=dict)
-    findings: dict[int, list[Finding]] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
         """Of the points, in the part that was embedded."""
         return len(self.graph.rows.used) / self.graph.rows.n_input
 
+    @once
     def search(self, s: int) -> SearchResult:
-        """The chosen set of size s."""
-        if s not in self.found:
-            log = HeldLog(self.run.log)
-            own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
-            self.found[s] = searched(self.tangents, self.embedding, own.options, own)
-            self.findings[s] = log.findings
-        return self.found[s]
+        """Return the chosen set of size s; its warnings are held back."""
+        own = self.run.apart(replace(self.run.options, subset_size=s), HeldLog(self.run.log), self.run.audit)
+        result = searched(self.tangents, self.embedding, own.options, own)
+        self.known["findings", s] = own.log.findings
+        return result
 
-    def speak(self, s: int, log: Log) -> None:
+    def sizes(self) -> set[int]:
+        """Return the sizes that were searched."""
+        return {key[1] for key in self.known if key[0] == "findings"}
+
+    def tell(self, s: int, log: Log) -> None:
         """Pass on the warnings of this trial and of its search for s coordinates."""
-        for finding in [*self.run.log.findings, *self.findings[s]]:
+        for finding in [*self.run.log.findings, *self.known["findings", s]]:
             log.warn(finding)
 
-    def lost(self, s: int, subset: tuple[int, ...] | None = None) -> float:
-        """What a set, by default the chosen one of size s, loses of the worst direction around a point."""
-        subset = subset or self.search(s).subset
-        if subset not in self.lost_by_subset:
-            own = self._own_order()  # in which all trials look at the same regions
+    def chart(self, s: int) -> Array:
+        """Return the coordinates of the chosen set of size s."""
+        return self.embedding.coordinates[:, list(self.search(s).subset)]
 
-            def measure() -> float:
-                Y = self.embedding.coordinates[:, list(subset)]
-                return ground_of_points(self.X[own], self.tangents.bases.shape[2]).lost(Y[own])
+    @once
+    def looked_at(self) -> Array:
+        """Return the points at which maps are compared, in the user's order: so all trials look at the same regions."""
+        own = np.argsort(self.graph.rows.order)
+        return self.run.backend.asarray(own[sample_rows(len(own), SAMPLE, 0)])
 
-            self.lost_by_subset[subset] = self.run.backend.retried("scan", measure)
-        return self.lost_by_subset[subset]
+    @once
+    def ground(self) -> Ground:
+        """Return the regions of X in which maps are judged."""
+        return ground_of_points(self.X[self.looked_at()], self.tangents.bases.shape[2])
 
+    @once
+    def lost(self, s: int) -> float:
+        """Return what the chosen set of size s loses of the worst direction around a point."""
+        return self.run.backend.retried("scan", lambda: self.ground().lost(self.chart(s)[self.looked_at()]))
+
+    @once
     def is_folded(self, s: int) -> bool:
-        """Whether the map of size s is turned over somewhere, as far as the tangents of this trial tell."""
-        subset = self.search(s).subset
-        if subset not in self.folded:
-            own = Fit(self.graph, self.embedding, self.tangents)
-            self.folded[subset] = not self.is_thin and is_folded(own, subset)
-        return self.folded[subset]
+        """Return whether the map of size s is turned over somewhere, as far as the tangents of this trial tell."""
+        return not self.is_thin and is_folded(Fit(self.graph, self.embedding, self.tangents), self.search(s).subset)
 
+    @once
     def fvu(self, s: int) -> float:
-        """What the chosen set of size s leaves unexplained of X, details finer than 1% left out."""
-        if s not in self.unexplained:
-            self.unexplained[s] = self._left(s, self._own_order(), BLUR)
-        return self.unexplained[s]
+        """Return what the chosen set of size s leaves unexplained of X, details finer than 1% left out."""
+        return self._left(s, self.looked_at(), BLUR)
 
-    def _own_order(self) -> Array:
-        """The user's order of points, which the blur goes by."""
-        return self.run.backend.asarray(np.argsort(self.graph.rows.order))
-
+    @once
     def limit(self, s: int) -> Estimated:
-        """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
+        """Return what the chosen set of size s would leave of X with infinitely many points, by some and their halves.
 
         The nearest of n neighbours in d dimensions are ``n^(-1/d)`` away, so that a sound map leaves
         ``a + b n^(-2/d)``: noise and a part that halves of the points have more of. A fold is there in halves as well.
         """
-        if s not in self.limits:
-            n, grown = len(self.X), 2.0 ** (2 / self.tangents.bases.shape[2])
-            rng, whole = np.random.default_rng(0), self._left(s, slice(None))
-            splits = FEW_SPLITS[0] if n < FEW_SPLITS[1] else SPLITS
-            halves = [half for _ in range(splits) for half in np.array_split(rng.permutation(n), 2)]
-            left = np.array([self._left(s, self.run.backend.asarray(np.sort(half))) for half in halves])
-            found = (grown * whole - left) / (grown - 1)
-            limit = max(0.0, float(found.mean()))
-            self.limits[s] = Estimated(limit, float(found.std()) / splits**0.5, max(0.0, whole - limit))
-        return self.limits[s]
+        rows, grown = spaced_rows(len(self.X), SAMPLE), 2.0 ** (2 / self.tangents.bases.shape[2])
+        rng, whole = np.random.default_rng(0), self._left(s, self.run.backend.asarray(rows))
+        splits = FEW_SPLITS[0] if len(self.X) < FEW_SPLITS[1] else SPLITS
+        halves = [rows[half] for _ in range(splits) for half in np.array_split(rng.permutation(len(rows)), 2)]
+        left = np.array([self._left(s, self.run.backend.asarray(np.sort(half))) for half in halves])
+        found = (grown * whole - left) / (grown - 1)
+        limit = max(0.0, float(found.mean()))
+        return Estimated(limit, float(found.std()) / splits**0.5, max(0.0, whole - limit))
 
     def overlap(self, s: int) -> float:
-        """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
-        backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
+        """Return the share of points a fifth of whose 10 nearest in the map are far away: near 1 for two sheets."""
+        backend, Y = self.run.backend, self.chart(s)
         with backend.active():
             near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1]
         rows = backend.asarray(spaced_rows(len(Y), OVERLAP_SAMPLE))
@@ -141,28 +150,21 @@ class Trial:
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())
 
-    def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
-        """What the chosen set of size s leaves unexplained of some points."""
-        X, Y = self.X[rows], self.embedding.coordinates[:, list(self.search(s).subset)][rows]
+    def _left(self, s: int, rows: Array, blur: float = 0.0) -> float:
+        """Return what the chosen set of size s leaves unexplained of some points."""
+        X, Y = self.X[rows], self.chart(s)[rows]
         measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
         return self.run.backend.retried("scan", measure)
 
 
-def graph_at(
-    X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str
-) -> tuple[Run, Laplacian]:
-    """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
+def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str) -> Trial:
+    """Return graph, eigenvectors and tangents of points on the device at one bandwidth."""
     options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, disconnected=disconnected)
     own = run.apart(options, log, {})
-    return own, own(laplacian_of, Inputs.of(X=X), options)
-
-
-def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str) -> Trial:
-    """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
-    own, laplacian = graph_at(X, bandwidth, d, run, log, disconnected)
+    laplacian = own(laplacian_of, Inputs.of(X=X), options)
     bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
     typical = float(run.backend.xp.median(run.backend.asarray(bandwidths)))
-    graph, embedding, tangents = fit(laplacian, own.options, own)
+    graph, embedding, tangents = fit(laplacian, options, own)
     rows = run.backend.asarray(graph.rows.numbers)
     return Trial(typical, bandwidths, X[rows], graph, replace(embedding, rows=None), tangents, own)
 
@@ -176,25 +178,22 @@ def some_rows(n: int, share: float, random_state: int) -> np.ndarray | None:
 def thin_trial(
     X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, disconnected: str, rows: np.ndarray
 ) -> Trial | None:
-    """Return a trial with the eigenvectors of some rows of X, extended to all; None where they do not reach all.
+    """Return a trial with the eigenvectors of some rows of X, extended to others; None where they do not reach those.
 
-    A wide kernel is as full on fewer points, and its eigenvectors are smooth. What sets lose is measured on all points,
-    as in every other trial. Since all have a neighbour among the rows, which hang together, the graph of all does too.
+    A wide kernel is as full on fewer points, and its eigenvectors are smooth. What sets lose is measured at the points
+    at which every other trial is.
     """
     try:
         few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, disconnected)
     except DisconnectedGraphError:
         return None
+    n, X = len(X), X[run.backend.asarray(sample_rows(len(X), SAMPLE, 0))]
     Y = extended(X, few) if few.share == 1 else None
     if Y is None:
         return None
-    n = len(X)
-    degree = (few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1)
-    graph = with_transition(
-        few.graph, few.graph.stored, rows=Rows.every(n), facts=few.graph.facts | {"mean_degree": degree}
-    )
-    embedding = replace(few.embedding, vectors=Y)
-    return replace(few, X=X, graph=graph, embedding=embedding, is_thin=True)
+    facts = few.graph.facts | {"mean_degree": (few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1)}
+    graph = with_transition(few.graph, few.graph.stored, rows=Rows.every(len(X)), facts=facts)
+    return replace(few, X=X, graph=graph, embedding=replace(few.embedding, vectors=Y), is_thin=True)
 
 
 def extended(X: Array, few: Trial) -> Array | None:

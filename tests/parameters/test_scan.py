@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all
+from ies_gpu.parameters.scan import CHEAP, SHEETS, VISIBLE, Scan, needless, with_trial
 from ies_gpu.parameters.trial import Estimated
 
 
@@ -36,11 +36,11 @@ def test_unexplained_variance_by_brute_force(on):
 
 def whole(**facts):
     """A trial whose maps have no fold."""
-    return SimpleNamespace(is_folded=lambda s: False, **facts)
+    return SimpleNamespace(**{"is_folded": lambda s: False, "is_thin": False, "X": np.empty((100, 0))} | facts)
 
 
-def scanned(*tables: dict[int, float], n: int = 100) -> Scan:
-    """Trials of n points at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
+def scanned(*tables: dict[int, float], n: int = 100, largest: int = 4) -> Scan:
+    """Trials of n points at bandwidths 1, 2, 4, ... that leave given fractions for given sizes, 2 or more."""
     embedding = SimpleNamespace(eigenvalues=np.arange(20))
     trials = [
         whole(
@@ -49,30 +49,35 @@ def scanned(*tables: dict[int, float], n: int = 100) -> Scan:
             limit=lambda s, table=table: Estimated(table[s], 0.0),
             embedding=embedding,
             X=np.empty((n, 0)),
+            share=1.0,
         )
         for k, table in enumerate(tables)
     ]
-    return Scan(tuple(trials), {}, 1.0)
+    return Scan(tuple(trials), {}, 1.0, (2, largest))
 
 
 def test_sizes_are_compared_each_at_its_own_best_bandwidth():
     """As on D7: at the bandwidth that is best for two coordinates a third adds nothing, at another it adds much."""
-    torus = scanned({2: 0.053, 3: 0.052, 4: 0.051}, {2: 0.060, 3: 0.021, 4: 0.021}, {2: 0.061, 3: 0.060, 4: 0.05})
-    assert torus.best(2).bandwidth == 1
-    assert torus.settle(2, 4) == 3
-    assert torus.best(3).bandwidth == 2
+    tables = {2: 0.053, 3: 0.052, 4: 0.051}, {2: 0.060, 3: 0.021, 4: 0.021}, {2: 0.061, 3: 0.060, 4: 0.05}
+    torus = scanned(*tables)
+    assert (torus.best(2).bandwidth, torus.size, torus.best(3).bandwidth) == (1, 3, 2)
     assert torus.gain(3).value == pytest.approx(0)
-    assert torus.settle(2, 2) == 2  # no further than allowed
+    assert scanned(*tables, largest=2).size == 2  # no further than allowed
 
 
-def test_no_wider_bandwidth_is_worth_a_trial_beside_one_that_explains_all_points():
-    def trial(bandwidth, left, share=1.0):
-        return SimpleNamespace(bandwidth=bandwidth, share=share, lost=lambda s: left)
+def test_of_many_points_no_more_bandwidths_are_tried_than_can_be_visibly_better():
+    """After one that loses nothing visible none, and none narrower than one that loses no less than the best."""
 
-    good, fair, partial = trial(1.0, 0.05), trial(0.7, 0.2), trial(0.5, 0.05, share=0.99)
-    assert explains_all([good, fair], 1.4, 2) is good
-    assert explains_all([good, fair], 0.5, 2) is None  # narrower ones cost less, and may be better still
-    assert explains_all([fair, partial], 1.4, 2) is None
+    def skipped(*lost, n=CHEAP + 1, share=1.0):
+        tried = scanned(*({2: left} for left in lost), n=n, largest=2)
+        tried.trials[0].share = share
+        tried = Scan(tried.trials, {}, 2.0 ** (len(lost) - 1), (2, 2))  # around the widest
+        return [bool(needless(eps, tried)) for eps in (0.5, 2.0 ** len(lost))]
+
+    assert skipped(0.9 * VISIBLE) == [True, True]
+    assert skipped(1.1 * VISIBLE) == skipped(0.9 * VISIBLE, share=0.99) == [False, False]
+    assert skipped(0.3, 0.3) == [True, False] and skipped(0.2, 0.3) == [False, False]
+    assert skipped(0.9 * VISIBLE, n=CHEAP) == skipped(0.3, 0.3, n=CHEAP) == [False, False]
 
 
 def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
@@ -84,20 +89,20 @@ def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
         overlap=lambda s: overlap,
         embedding=SimpleNamespace(eigenvalues=np.arange(20)),
     )
-    return Scan((trial,), {}, 1.0)
+    return Scan((trial,), {}, 1.0, (2, 4))
 
 
 def test_few_points_do_not_make_a_sound_map_larger():
     """A gain of .03 counts if few points cannot feign it (resolution .005), or if the map has several sheets."""
     limits = {2: 0.03, 3: 0.0, 4: 0.0}
-    assert map_of(limits, 0.005, 0.1).settle(2, 4) == 3
-    assert map_of(limits, 0.05, 0.1).settle(2, 4) == 2
-    assert map_of(limits, 0.05, SHEETS + 0.1).settle(2, 4) == 3
+    assert map_of(limits, 0.005, 0.1).size == 3
+    assert map_of(limits, 0.05, 0.1).size == 2
+    assert map_of(limits, 0.05, SHEETS + 0.1).size == 3
 
 
 def test_two_more_coordinates_are_taken_where_one_alone_does_not_help():
-    assert map_of({2: 0.04, 3: 0.035, 4: 0.0}, 0.0, 0.9).settle(2, 4) == 4
-    assert map_of({2: 0.04, 3: 0.035, 4: 0.025}, 0.0, 0.9).settle(2, 4) == 2
+    assert map_of({2: 0.04, 3: 0.035, 4: 0.0}, 0.0, 0.9).size == 4
+    assert map_of({2: 0.04, 3: 0.035, 4: 0.025}, 0.0, 0.9).size == 2
 
 
 def test_a_blur_leaves_a_map_and_takes_away_digits():
@@ -123,19 +128,14 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     assert not scanned({2: 0.46}, {2: 0.4}, {2: 0.46}).is_narrow(2)  # 15 % more
     assert not scanned({2: 0.06}, {2: 0.04}, {2: 0.06}).is_narrow(2)  # .02 of a direction
     assert scanned({2: 0.04}).beside(2) == 0
-    close = Scan(
-        tuple(whole(bandwidth=2 ** (0.25 * k), lost=lambda s, k=k: 0.4 + 0.1 * abs(k)) for k in (-1, 0, 1)),
-        {}, 1.0,
-    )  # fmt: skip
-    steps = Scan(
-        tuple(whole(bandwidth=2 ** (0.5 * k), lost=lambda s, k=k: 0.4 + 0.2 * abs(k)) for k in (-1, 0, 1)),
-        {}, 1.0,
-    )  # fmt: skip
+    steps = [whole(bandwidth=2 ** (0.5 * k), lost=lambda s, k=k: 0.4 + 0.2 * abs(k)) for k in (-1, 0, 1)]
     tables = {2: 0.09}, {2: 0.06}, {2: 0.04}, {2: 0.06}
     np.testing.assert_allclose(scanned(*tables).between(2), [2**0.5, 2**1.5, 2**2.5])
     np.testing.assert_allclose(scanned(*tables, n=CHEAP + 1).between(2), [2**1.5, 2**2.5])  # beside the best alone
-    both = steps.joined(close)
-    assert [t.bandwidth for t in both.trials] == sorted(t.bandwidth for t in both.trials)
+    both = Scan(tuple(steps), {}, 1.0, (2, 2))
+    for k in (1, -1):
+        both = with_trial(both, whole(bandwidth=2 ** (0.25 * k), lost=lambda s: 0.5))
+    assert [t.bandwidth for t in both.trials] == sorted(2 ** (0.25 * k) for k in (-2, -1, 0, 1, 2))
     assert both.best(2).lost(2) == 0.4 and both.beside(2) == pytest.approx(1.5)  # a step away, as before
 
 
@@ -150,7 +150,7 @@ def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():
     """However little of the variance a narrow direction is."""
     narrow = scanned({2: 0.5, 3: 0.1, 4: 0.1})
     narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-    assert narrow.settle(2, 4) == 3
+    assert narrow.size == 3
     still = scanned({2: 0.5, 3: 0.4, 4: 0.4})
     still.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-    assert still.settle(2, 4) == 2
+    assert still.size == 2

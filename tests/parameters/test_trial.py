@@ -12,9 +12,9 @@ from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.array import sample_rows
 from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
-from ies_gpu.parameters.scan import FACTORS, Scan
+from ies_gpu.parameters.scan import FACTORS, Scan, with_trial
 from ies_gpu.parameters.trial import thin_trial, trial
-from ies_gpu.run.fit import Inputs, checked_points
+from ies_gpu.run.fit import Inputs, checked_points, fit
 from ies_gpu.run.log import HeldLog
 from ies_gpu.run.run import Run
 from tests.manifolds import rectangle
@@ -82,26 +82,24 @@ def test_there_is_none_where_some_points_are_out_of_reach_or_the_rows_in_parts()
 def entries(monkeypatch):
     """The entries of every graph that is tried."""
     counted = []
-    built = trials.graph_at
 
-    def counting(X, bandwidth, *rest):
-        own, laplacian = built(X, bandwidth, *rest)
-        counted.append((bandwidth, len(X), laplacian.operator.nnz))
-        return own, laplacian
+    def counting(laplacian, options, run):
+        counted.append((options.bandwidth, laplacian.shape[0], laplacian.operator.nnz))
+        return fit(laplacian, options, run)
 
-    monkeypatch.setattr(trials, "graph_at", counting)
+    monkeypatch.setattr(trials, "fit", counting)
     return counted
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_the_five_trials_take_less_than_three_times_the_entries_of_the_middle_one(small, entries):
+def test_the_trials_of_many_points_take_less_than_three_times_the_entries_of_the_middle_one(small, entries):
     """On a surface, with all points in each, they take 1/4 + 1/2 + 1 + 2 + 4 times as many."""
     X = datasets.load("D3", n_samples=2000).X
     found = select_coordinates(X, device="cpu", bandwidth="fixed", intrinsic_dim=2, subset_size=2)
     centre = found.diagnostics["automatic"]["degree_bandwidth"]
     first = {eps / centre: (n, count) for eps, n, count in reversed(entries)}  # the first graph at each bandwidth
     trials_of = {factor: first[factor] for factor in first if min(abs(np.log(factor / np.array(FACTORS)))) < 1e-9}
-    assert len(trials_of) == 5
+    assert len(trials_of) == 4  # the fifth is not worth it
     assert all((n < 2000) == (factor > 1.1) for factor, (n, _) in trials_of.items())
     assert sum(count for _, count in trials_of.values()) < 3 * first[1.0][1]
 
@@ -123,9 +121,10 @@ def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
 
 def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
     def made(bandwidth, left, is_thin=False):
-        return SimpleNamespace(is_folded=lambda s: False, bandwidth=bandwidth, is_thin=is_thin, lost=lambda s: left)
+        facts = {"is_folded": lambda s: False, "X": np.empty((9, 0)), "lost": lambda s: left}
+        return SimpleNamespace(bandwidth=bandwidth, is_thin=is_thin, **facts)
 
-    scan = Scan((made(1.0, 0.03), made(2.0, 0.02, True)), {}, 1.0)
+    scan = Scan((made(1.0, 0.3), made(2.0, 0.2, True)), {}, 1.0, (2, 2))
     assert scan.best(2).is_thin
-    firm = scan.firm(made(2.0, 0.04))
-    assert firm.best(2).bandwidth == 1.0 and [t.lost(2) for t in firm.trials] == [0.03, 0.04]
+    firm = with_trial(scan, made(2.0, 0.4))
+    assert firm.best(2).bandwidth == 1.0 and [t.lost(2) for t in firm.trials] == [0.3, 0.4]
