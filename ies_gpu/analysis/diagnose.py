@@ -42,7 +42,6 @@ from ..choice.shape import (
 from ..embedding.connectivity import parts_of
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
-from ..embedding.points import laplacian_of_points
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
 from ..results.same_points import used_points
@@ -273,6 +272,8 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
     if ENTRY * len(points) * (degree + 1) > backend_of(points).memory_budget():  # the run may have been in tiles
         return None
     known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
+    from ..embedding.points import laplacian_of_points
+
     return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
 
 

@@ -13,13 +13,11 @@ from ..backend.steps import Do, call, step
 from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
-from ..embedding.cost import Room
 from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.graph import csr, points_in_metric
 from ..embedding.laplacian import Laplacian
 from ..embedding.metrics import SPHERICAL
 from ..embedding.order import Rows
-from ..embedding.points import laplacian_of_points
 from ..embedding.transition import SparseTransition
 from ..findings import option, refusal
 from ..options import ENTRIES, Options
@@ -128,6 +126,9 @@ def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
     """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
     backend, limit = active_backend(), options.memory_limit
     if given.entry == "X":
+        from ..embedding.cost import Room
+        from ..embedding.points import laplacian_of_points
+
         found = laplacian_of_points(
             do(checked_points, given.value, options, backend), bandwidth=options.bandwidth, radius=options.radius,
             n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,

@@ -14,7 +14,6 @@ from ...backend.machine import cached_property
 from ...backend.steps import Report
 from ...errors import NotConvergedError
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
-from .factorised import factorised_eigenpairs, symmetric_on_host
 from .lanczos import is_small, krylov
 from .looks import Factorisation, expected_seconds, prefers_cells
 from .multilevel import beside_top, multilevel_eigenpairs
@@ -68,6 +67,8 @@ class SymmetricTransition:
     @cached_property
     def on_host(self) -> Any:
         """S on the host, where it is factorised."""
+        from .factorised import symmetric_on_host
+
         return symmetric_on_host(self)
 
 
@@ -191,6 +192,8 @@ class Problem:
 
     def factorised(self) -> tuple[Array, Array]:
         """Return pairs by Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
+        from .factorised import factorised_eigenpairs
+
         self.info["reason"] = "the shifted matrix was factorised on the host"
         return factorised_eigenpairs(self.operator, self.operator.on_host, self.count, self.start, self.tol, self.info)
 

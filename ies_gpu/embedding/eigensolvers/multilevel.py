@@ -28,7 +28,6 @@ from ...backend.steps import Report
 from ...errors import NotConvergedError
 from ..order import cells_of
 from .accuracy import is_separate, residuals_for
-from .factorised import ends_here, last_level_pairs
 from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
@@ -159,6 +158,8 @@ def coarsened(
     level: Level, fine: np.ndarray, held: np.ndarray, count: int, cells: Callable[[int], np.ndarray]
 ) -> list[Level]:
     """Return the levels below one whose cells begin at ``fine``; ``held`` are rows that stay cells of their own."""
+    from .factorised import ends_here
+
     levels, cuts = list[Level](), LEAF
     while not ends_here(level):
         cuts += RATIO
@@ -230,6 +231,8 @@ def solve(
     case. Returned are Ritz values, an array with their vectors first, and ``CoarsePairs`` (None on the last level).
     """
     if level.coarse is None:
+        from .factorised import last_level_pairs
+
         values, vectors = last_level_pairs(level, wanted)
         return level.backend.to_host(values), vectors, None
     sure = wanted if sure is None else sure
