@@ -73,26 +73,22 @@ class SearchResult:
 
 
 def independent_coordinates(
-    bases: Array,
-    eigenvalues: np.ndarray,
-    subset_size: int,
-    zeta: float | None = None,
-    percentile: float = 75.0,
-    *,
-    search: str = "exhaustive",
-    do: Do = call,
-    **limits: Any,
-) -> SearchResult:
-    """Choose the set S with coordinate 1 that maximises ``R(S) - zeta sum_{k in S} lambda_k``.
+    bases: Array, eigenvalues: np.ndarray, subset_size: int, zeta: float | None = None, percentile: float = 75.0, *,
+    search: str = "exhaustive", do: Do = call, **limits: Any,
+) -> SearchResult:  # fmt: skip
+    """Choose the set S with coordinate 1 that maximises ``L(S; zeta) = R(S) - zeta sum_{k in S} lambda_k``.
 
     This is Algorithm 2 of the paper after its first two lines, which give ``bases`` U (n, m, d) and ``eigenvalues``
     lambda (m,). For ``zeta=None`` the range of zeta comes from Algorithm 3, with ``percentile`` alpha. ``search`` names
     the sets to look at, within its ``limits``. ``do`` calls :func:`score_sets`, the long step; a run takes its place.
     """
+    # for all S with s members, one of them coordinate 1, and all points i: R(S) = R1(S) - R2(S), the mean of R(S; i)
     sets, scores = do(score_sets, bases, eigenvalues, subset_size, zeta, search, limits)
     backend = backend_of(bases)
-    means = backend.to_host(scores.totals) / len(bases)  # R(S) = R1(S) - R2(S)
-    path = regularization_path(means, sets.subsets, eigenvalues)  # the best set for every zeta
+    means = backend.to_host(scores.totals) / len(bases)
+    # S_* = argmax_S L(S; zeta), for every zeta at once
+    path = regularization_path(means, sets.subsets, eigenvalues)
+    # Algorithm 3, from zeta = inf down: the first S_* with a regret D(S, i) whose percentile is not positive
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     regrets = regret_of(bases, on_path, sets.subsets, scores)
     percentiles = backend.to_host(backend.percentile(regrets, percentile))
@@ -100,19 +96,12 @@ def independent_coordinates(
     chosen = len(path) - 1 if found is None else found
     segment = path[chosen]
     return SearchResult(
-        subset=segment.subset,
-        zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
+        subset=segment.subset, zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
         zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
-        path=path,
-        chosen=chosen,
-        passed=found is not None,
-        subsets=sets.subsets,
-        scores=means,
-        regrets=regrets,
-        percentiles=percentiles,
-        search_order=sets.orders.get(segment.subset, segment.subset),
-        details=sets.details,
-    )
+        path=path, chosen=chosen, passed=found is not None,
+        subsets=sets.subsets, scores=means, regrets=regrets, percentiles=percentiles,
+        search_order=sets.orders.get(segment.subset, segment.subset), details=sets.details,
+    )  # fmt: skip
 
 
 def score_difference(found: tuple[CandidateSets, Scores], bases: Array, *_: Any) -> float:
@@ -165,16 +154,9 @@ def unpacked_search(content: dict[str, Any], *_: Any, **__: Any) -> SearchResult
 
 @step("search", calls=True, pack=packed_search, unpack=unpacked_search)
 def choose_coordinates(
-    tangents: Tangents,
-    embedding: Embedding,
-    *,
-    subset_size: int,
-    zeta: float | None = None,
-    percentile: float = 75.0,
-    search: str = "exhaustive",
-    random_state: int = 0,
-    do: Do = call,
-) -> SearchResult:
+    tangents: Tangents, embedding: Embedding, *, subset_size: int, zeta: float | None = None,
+    percentile: float = 75.0, search: str = "exhaustive", random_state: int = 0, do: Do = call,
+) -> SearchResult:  # fmt: skip
     """Choose among the coordinates of a map that are not stray, by Algorithm 2; what is doubtful is told of."""
     bases, values, backend = tangents.bases, embedding.eigenvalues, backend_of(tangents.bases)
     kept = candidates(embedding.vectors, subset_size)
@@ -184,15 +166,16 @@ def choose_coordinates(
     found = independent_coordinates(bases, values, subset_size, zeta, percentile, search=search, do=do, **limits)
     found = renumber(found, kept)
     if found.details.get("gap"):
-        text = "branch and bound stopped at its limit: the loss of another set may be higher by up to "
+        gap = f"{found.details['gap']:.3g}"
+        text = f"branch and bound stopped at its limit: the loss of another set may be higher by up to {gap}"
         advice = f"lower {option('n_components')} or {option('subset_size')}, or call search_branch_and_bound with a "
-        advice += "larger node_limit"
-        tell(warning("search.gap", f"{text}{found.details['gap']:.3g}", advice))
+        tell(warning("search.gap", text, f"{advice}larger node_limit"))
     if not found.passed:
-        text = f"for every set on the path, percentile {percentile:g} of the regret is positive; the set for "
-        advice = f"try a larger {option('subset_size')}, another {option('bandwidth')} or a lower "
-        advice += f"{option('percentile')}"
-        tell(warning("search.regret", f"{text}zeta = 0 is returned", advice))
+        text = (
+            f"for every set on the path, percentile {percentile:g} of the regret is positive; the set for zeta = 0 is "
+        )
+        others = f"another {option('bandwidth')} or a lower {option('percentile')}"
+        tell(warning("search.regret", f"{text}returned", f"try a larger {option('subset_size')}, {others}"))
     return found
 
 
