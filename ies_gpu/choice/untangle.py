@@ -3,8 +3,8 @@
 A finite sample mixes eigenvectors whose eigenvalues are close, and the right set then still gives a bow-tie or a wave.
 How far two are mixed has a standard error, which prices every turn; no group of eigenvectors is cut off. One
 turn lessens the energy that coordinates share, in closed form; another, from there on, makes the map as open as
-possible. Each must explain the points better; the one that loses least of the worst direction around a point is taken,
-if that is no more than before. Without points, random functions that the graph has averaged stand in for them.
+possible. Each must explain the points better, and lose no more of the worst direction around a point than before; the
+one that explains them best is taken. Without points, random functions that the graph has averaged stand in for them.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from .lost import (
 from .naming import coordinate_names, formula
 
 TOO_FEW = 100  # points, below which nothing is turned
-TURNED_BY, TESTED_BY = 2_000, 4_000  # points at most that a turn is found from, and tested on
+TURNED_BY, TESTED_BY = 1_500, 3_000  # points at most that a turn is found from, and tested on
+BLURS = 1.0, 0.5  # of the standard error, which is an upper bound: twice the error on the whole, or more
 SHARED = 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
 OPEN = 0.003  # and beside the logarithm of the volume
-ENOUGH = {"maxiter": 60, "ftol": 1e-6}  # steps, and how little one may gain: no picture shows more
+ENOUGH = {"maxiter": 60, "ftol": 1e-4}  # steps, and how little one may gain: less changes no figure
 FLOOR = 0.02  # of a squared volume, at which the logarithm ends
 SMALL = 0.02  # weights that are left out
-LOSES, EXPLAINS = 1.02, 0.95  # times what was lost of a direction, and unexplained of the points: a turn is taken below
+EXPLAINS = 0.95  # of what was unexplained of the points is left by a turn
 NOISE = 0.9  # unexplained share of an axis from which on it is noise
-LOST, MENDS = 0.9, 0.9  # a direction as good as lost, and times that what may be lost then; without points, always
+LOST, MENDS = 0.9, 0.9  # a direction as good as lost, and times that what may be lost then
 WORSE = 0.2  # of the gain on one axis, the most that may be lost on another
 
 
@@ -118,18 +119,18 @@ def untangle(
     price[:, stray_coordinates(Y)] = 1e8
     price[range(len(S)), S] = 0
     start = np.eye(m)[S]
-    apart = less_shared(F, start, price)
-    wide = more_open(F, values, apart, price)
-    turns, Z, d = [start, without_small(apart), without_small(wide)], some(Y, TESTED_BY) * unit, F.shape[2]
+    turns, Z, d = [start], some(Y, TESTED_BY) * unit, F.shape[2]
+    for dear in (price / blur**2 for blur in BLURS):
+        apart = less_shared(F, start, dear)
+        turns += [without_small(apart), without_small(more_open(F, values, apart, dear))]
     if X is not None:
         points = in_leading_axes(some(X, TESTED_BY, rows))
-        W = best_turn(turns, Z, points, regions_of_points(points, d))
+        regions = regions_of_points(points, d)
     else:
         functions, size = averaged_functions(laplacian)[-1]
         points = some(laplacian.rows.to_user(functions), TESTED_BY, rows)
-        regions = regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)
-        # no axis of theirs means more than another
-        W = best_turn(turns, Z, points, [regions], loses=MENDS, worse=100.0)
+        regions = [regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)]
+    W = best_turn(turns, Z, points, regions)
     if W is None:
         return None
     W = W.T * unit[:, None]
@@ -216,14 +217,12 @@ def in_leading_axes(X: np.ndarray) -> np.ndarray:
     return X @ leading_axes(X, COMPONENTS)
 
 
-def best_turn(
-    turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: list[Regions], loses: float = LOSES,
-    worse: float = WORSE,
-) -> np.ndarray | None:  # fmt: skip
-    """The turn that loses least of the worst direction around a point, or None if it is the first, which is none.
+def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: list[Regions]) -> np.ndarray | None:
+    """The turn of eigenvectors Y by which points X are explained best, or None if that is the first, which is none.
 
     It must leave clearly less of the points unexplained than the first, on the mean of the axes that are not noise, and
-    hardly more on any. Where a direction is as good as lost, the set is wrong, and a turn has to mend it.
+    hardly more on any, and lose no more of the worst direction around a point. Where a direction is as good as lost,
+    the set is wrong, and a turn has to mend it.
     """
     errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
     left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
@@ -231,13 +230,11 @@ def best_turn(
     if shares.size == 0:  # no map tells anything
         return None
     means, less = shares.mean(axis=1), shares[0] - shares
-    passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= worse * less.max(axis=1))
-    if not passed.any():
-        return None
-    before = lost_in(regions, errors[0])
-    after = {int(k): lost_in(regions, errors[k]) for k in np.flatnonzero(passed)}
-    best = min(after, key=lambda k: after[k])
-    return turns[best] if after[best] <= before * (loses if before < LOST else MENDS) else None
+    passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
+    most = lost_in(regions, errors[0])
+    most *= 1 if most < LOST else MENDS
+    good = (turns[k] for k in np.argsort(means) if passed[k] and lost_in(regions, errors[k]) <= most)
+    return next(good, None)
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:
