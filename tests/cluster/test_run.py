@@ -39,12 +39,11 @@ def test_the_map_is_turned_and_judged_as_on_one_machine(client, n):
     one, found = (select_coordinates(X, client=where, **options) for where in (None, client))
     assert found.diagnostics["parameters"]["untangle"] and found.diagnostics["audit"] == {}
     assert found.verdict == one.verdict and found.judgement.keys() == one.judgement.keys()
-    assert (one.rotation is None) == (found.rotation is None)
     same = n <= 5000
     assert found.judgement["rank"].figure == pytest.approx(one.judgement["rank"].figure, abs=0.01 if same else 0.05)
-    assert {finding.code for finding in found.findings} == {finding.code for finding in one.findings}
-    if same:
-        check_same_but_signs(found.embedding, one.embedding, 1e-4)
+    codes, others = ({finding.code for finding in result.findings} for result in (one, found))
+    assert codes ^ others <= (set() if same else {"untangle.turned"})  # other points may pass a small turn, or not
+    check_same_but_signs(found.embedding, one.embedding, 1e-4 if same else 1)
 
 
 def test_what_dask_gives_up_for_is_said_in_our_words(client):
