@@ -9,7 +9,7 @@ import numpy as np
 
 from ies_gpu.backend import at_home, backend_of, to_host
 from ies_gpu.backend.steps import reporting
-from ies_gpu.embedding.nystrom import KernelRule, check_scales, extend, kernel_degrees, moved_points
+from ies_gpu.embedding.nystrom import KernelRule, extend, kernel_degrees, moved_points
 
 
 @at_home
@@ -18,7 +18,7 @@ def nystrom_extension(
     isolated: str = "nan", progress: Any = None, **rule: Any,
 ) -> Any:  # fmt: skip
     """Extend eigenvectors to new points, with degrees computed from the training points."""
-    kernel = KernelRule(*check_scales(bandwidth, radius), **rule)
+    kernel = KernelRule(bandwidth, 3 * bandwidth if radius is None else radius, **rule)
     values = to_host(np.array(eigenvalues) if isinstance(eigenvalues, list) else eigenvalues)
     with backend_of(X).active():
         given = moved_points(X_new, X), X, coordinates, values, kernel_degrees(X, kernel), kernel

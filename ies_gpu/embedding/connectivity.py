@@ -40,7 +40,6 @@ def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str)
 
 
 def sampled_rows(n: int) -> np.ndarray:
-    """Return the rows whose degree is counted."""
     return np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
 
 
@@ -86,7 +85,6 @@ def holds_enough(sizes: np.ndarray, n: int, disconnected: str) -> bool:
 
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
-    """Return the longest of the distances from given points to their nearest neighbours."""
     unit, longest = extent(X), 0.0
     for row in rows.tolist():
         difference = (X - X[row]) / unit
@@ -147,7 +145,6 @@ def largest_part(labels: np.ndarray, rows: np.ndarray, n_input: int, disconnecte
 
 
 def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
-    """Warn of the rows of the input that are not in the largest part."""
     left = np.setdiff1d(np.arange(n_input), used)
     if len(left):
         gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"

@@ -55,17 +55,14 @@ class Size(NamedTuple):
 
     @property
     def index_bytes(self) -> int:
-        """Bytes per column number in a sparse matrix."""
         return 4 if self.z < 2**31 else 8
 
     @property
     def matrix(self) -> float:
-        """Bytes of the sparse matrix."""
         return (self.w + self.index_bytes) * self.z
 
     @property
     def wants_multilevel(self) -> bool:
-        """Whether the multilevel eigensolver may win."""
         return has_many_neighbourhoods(self.n, self.z, self.m + 1, NEIGHBOURHOODS_IN_ORDER)
 
 
@@ -88,7 +85,6 @@ class Plan(NamedTuple):
 
     @property
     def slow(self) -> bool:
-        """Whether the run takes so much longer than with enough memory that it is announced."""
         return self.factor > SLOW and self.seconds > SHORT
 
 
@@ -137,13 +133,11 @@ def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> tuple[st
 
 
 def enough_bytes(size: Size) -> float:
-    """Return the smallest limit with which a run is not slow."""
     ways = ways_of(size)
     return min(smallest_limit(size, *way) for way, took in ways.items() if took <= SLOW * min(ways.values()))
 
 
 def least_bytes(size: Size) -> float:
-    """Return the smallest limit with which there is any way at all."""
     return min(smallest_limit(size, storage, False) for storage in WORDS)
 
 
@@ -161,7 +155,6 @@ def block_bytes(limit: float) -> float:
 
 
 def bytes_by_stage(size: Size, storage: str, multilevel: bool, block: float) -> dict[str, float]:
-    """Return the bytes by stage, on top of what the process holds at the start."""
     n, z, points = size.n, size.z, 8.0 * size.n * size.D
     coordinates, vectors = 8.0 * n * size.m, n * (28.0 * (size.m + 5) + 300)
     if multilevel:
@@ -187,7 +180,6 @@ def bytes_by_stage(size: Size, storage: str, multilevel: bool, block: float) -> 
 
 
 def arrays_out(size: Size) -> float:
-    """Return the bytes of coordinates, bases, singular values, regrets of a path of about ten sets, and volumes."""
     return size.n * (8.0 * size.m + size.w * size.m * size.d + size.w * size.d + 8.0 * 12)
 
 
@@ -227,7 +219,6 @@ def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> F
 
 
 def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exception:
-    """Make the error for a limit that cannot be kept."""
     whose = option("memory_limit", int(limit)) if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
     text = (
         f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
@@ -238,6 +229,5 @@ def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exceptio
 
 
 def rounded(size: float) -> int:
-    """Return a number of bytes, rounded up to three digits or so."""
     step = 10 ** max(3, len(str(int(size))) - 3)
     return -(-int(size) // step) * step

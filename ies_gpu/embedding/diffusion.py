@@ -83,7 +83,6 @@ def packed_map(found: Embedding) -> dict[str, Any]:
 
 
 def unpacked_map(content: dict[str, Any], load: Any, laplacian: Laplacian, **_: Any) -> Embedding:
-    """The way back."""
     vectors = active_backend().asarray(content["vectors"])
     return Embedding(**content | {"vectors": vectors, "rows": laplacian.rows})
 
@@ -165,7 +164,6 @@ def diffusion_map(
 def leading_pairs(
     laplacian: Laplacian, count: int, *, tol: float, seed: int, solver: str = "auto"
 ) -> tuple[Eigenpairs, Array]:
-    """Return the leading eigenpairs of ``S = Wt^1/2 P Wt^-1/2``, and the roots of the weights."""
     backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
         sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))

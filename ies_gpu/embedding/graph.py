@@ -155,11 +155,9 @@ class Cells:
 
     @cached_property
     def corners(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and the upper corners, on the host."""
         return self.backend.to_host(self.boxes[0]), self.backend.to_host(self.boxes[1])
 
     def projected(self, Z: Array) -> Array:
-        """Return points in the coordinates of the boxes."""
         return Z if self.axes is None else Z @ self.axes
 
     def near(self, first: int, last: int) -> np.ndarray:
@@ -184,7 +182,6 @@ class Cells:
         return cells[self._within(lows[cells], highs[cells], low, high)]
 
     def _within(self, lows: np.ndarray, highs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Which of the boxes reach within the radius of another."""
         gap = np.maximum(0, np.maximum(lows - high, low - highs))
         return (gap * gap).sum(axis=1) <= self.limit
 
@@ -203,16 +200,10 @@ def join_tiles(parts: list[Any], xp: Any) -> Array:
     """Return tiles side by side as one block: counts, and indices and values row by row."""
     if len(parts) == 1:
         return parts[0]
-    total = sum(counts for counts, _, _ in parts)
-    begin = xp.cumsum(total) - total
-    indices = xp.empty(int(total.sum()), dtype=parts[0][1].dtype)
-    values = xp.empty(len(indices), dtype=parts[0][2].dtype)
-    for counts, columns, distances in parts:
-        own = xp.cumsum(counts) - counts
-        place = xp.repeat(begin - own, counts) + xp.arange(len(columns))
-        indices[place], values[place] = columns, distances
-        begin = begin + counts
-    return total, indices, values
+    rows = xp.concatenate([xp.repeat(xp.arange(len(counts)), counts) for counts, _, _ in parts])
+    order = xp.argsort(rows, kind="stable")
+    indices, values = (xp.concatenate([part[k] for part in parts])[order] for k in (1, 2))
+    return sum(counts for counts, _, _ in parts), indices, values
 
 
 class GrowingGraph:
@@ -235,7 +226,6 @@ class GrowingGraph:
         self.size = end
 
     def finish(self, backend: Any) -> Array:
-        """Return the graph as CSR."""
         self._resize(self.size)
         return csr(backend, self.distances, self.indices, starts_of(self.xp.concatenate(self.counts)))
 

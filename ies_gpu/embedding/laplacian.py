@@ -71,7 +71,6 @@ class Laplacian:
 
     @property
     def anchor(self) -> Array:
-        """An array that lives where the Laplacian does."""
         return self.stored if self.operator_weights is None else self.operator_weights
 
     @cached_property
@@ -112,7 +111,7 @@ class Laplacian:
     @property
     def without_matrix(self) -> Laplacian:
         """The same without P, which takes nearly all of its memory."""
-        return with_transition(self, _gone)
+        return with_transition(self, None)
 
     @property
     def scale(self) -> float:
@@ -145,10 +144,6 @@ def reorder(laplacian: Laplacian) -> Laplacian:
     order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
     moved, rows = backend.asarray(order), rows._replace(order=rows.order[order], edges=edges)
     return with_transition(laplacian, permute(P, moved), weights=weights[moved], rows=rows)
-
-
-def _gone() -> Transition:
-    raise RuntimeError("the matrix of this Laplacian was dropped")
 
 
 @explain_keywords
@@ -251,7 +246,6 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
 
 
 def check_alpha(alpha: Any) -> float:
-    """Return the exponent of the density, between 0 and 1."""
     return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
 
 
@@ -275,7 +269,6 @@ def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> La
 def facts_of(
     parts: int | None, degree: float, approximations: Sequence[str] = (), storage: Any = None
 ) -> dict[str, Any]:
-    """Return what is known of a graph, for ``diagnostics``."""
     known = {"graph_components": parts, "mean_degree": degree}
     return known | {"approximations": list(approximations), "storage": storage or {}}
 
@@ -307,7 +300,12 @@ def check_laplacian(laplacian: Any) -> Laplacian:
     if float(sums.max()) > 1e-8:
         text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"
         raise refusal("laplacian.rows_sum", text, "pass what graph_laplacian returns")
-    transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
+    own = matrix.indices == entry_rows(matrix)
+    if int(own.sum()) == matrix.shape[0]:  # each row stores its diagonal, as nearly always
+        entries = backend.xp.where(own, 1.0, 0.0) - matrix.data
+        transition = backend.csr(entries, matrix.indices, matrix.indptr, matrix.shape)
+    else:
+        transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     if _least_off_diagonal(transition) < 0:
         text = "laplacian must be I - P, with no positive entry off the diagonal"
         raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
@@ -320,7 +318,7 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
     Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
     """
     backend = backend_of(laplacian.operator.matrix.data)
-    P = scipy.sparse.csr_array(to_device(laplacian.operator.matrix, get_backend("cpu")))
+    P = scipy.sparse.csr_array(to_device(laplacian.operator.matrix, get_backend("cpu")), copy=True)
     P.eliminate_zeros()
     order, parents = breadth_first_order(P, 0, directed=False)
     if len(order) < P.shape[0]:

@@ -17,7 +17,6 @@ NEAREST = 4  # one in this many neighbours, the nearest ones, tell the density
 
 
 def default_neighbors(n: int) -> int:
-    """Return how many neighbours a point of n gets."""
     return min(n - 1, max(NEIGHBORS[0], min(NEIGHBORS[1], round(SHARE * n))))
 
 
@@ -46,7 +45,6 @@ class LocalKernel(SparseKernel):
 
 
 def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
-    """Return the kernel of points whose bandwidth follows their density."""
     backend = backend_of(X)
     xp = backend.xp
     with backend.active():

@@ -16,7 +16,6 @@ PRECOMPUTED, AFFINITY = GIVEN = ("precomputed", "precomputed_affinity")  # of th
 
 
 def check_metric(metric: Any, *more: str) -> str:
-    """Return one of our metrics, or of some more words."""
     return Metric(*METRICS, *more).check("metric", metric)
 
 

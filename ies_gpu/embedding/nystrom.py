@@ -13,7 +13,7 @@ from ..backend.array import Array, column_ends, column_means, starts_of
 from ..backend.steps import report
 from ..errors import first_few
 from ..findings import option, refusal, tell, warning
-from ..validation import check_length, check_real_array
+from ..validation import check_real_array
 from .graph import Cells, rescale_to_radius
 from .metrics import AFFINITY, GIVEN, to_euclidean
 from .order import spatial_order
@@ -43,19 +43,11 @@ class KernelRule(NamedTuple):
 def kernel_degrees(X: Array, rule: KernelRule) -> Array:
     """Return the sums ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` of the kernel over the points within the radius."""
     X = to_euclidean(X, rule.metric)
-    backend = backend_of(X)
-    with backend.active():
+    with (backend := backend_of(X)).active():
         return kernel_sums(X, X, backend.xp.ones((X.shape[0], 1)), rule)[:, 0]
 
 
-def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
-    """Return bandwidth and radius, the latter three times the former unless given."""
-    bandwidth = check_length("bandwidth", bandwidth)
-    return bandwidth, 3 * bandwidth if radius is None else check_length("radius", radius)
-
-
 def moved_points(X_new: Array, X: Array) -> Array:
-    """Return new points (n_new, D) on the device of the training points, with as many columns."""
     new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
     if new.shape[1] != X.shape[1]:
         text = f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}"
@@ -182,7 +174,6 @@ def given_sums(new: Array, V: Array, rule: KernelRule) -> Array:
 
 
 def given_weights(entries: Array, rule: KernelRule) -> Array:
-    """Return the kernel of given distances, or the kernel as it is given."""
     if rule.metric == AFFINITY:
         return entries
     xp, ratio = backend_of(entries).xp, entries / rule.bandwidth

@@ -43,12 +43,10 @@ class Rows(NamedTuple):
 
     @classmethod
     def every(cls, n: int) -> Rows:
-        """Return all n rows of the input, as they stand there."""
         return cls(n, np.arange(n), np.arange(n))
 
     @property
     def stand_as_given(self) -> bool:
-        """Whether the device has the order of the input."""
         return self.edges is False
 
     @property
@@ -66,7 +64,6 @@ class Rows(NamedTuple):
 
 
 def n_levels(n: int, leaf: int) -> int:
-    """Return how many cuts leave at most ``leaf`` points in a cell."""
     return (-(-n // leaf) - 1).bit_length()  # the largest cell holds ceil(n / 2**levels) points
 
 
@@ -83,7 +80,6 @@ def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
 
 
 def host_of(backend: Backend) -> Backend:
-    """Return the backend of the host beside a device."""
     return backend if backend.device == "cpu" else get_backend("cpu")
 
 
@@ -166,7 +162,6 @@ def essential_columns(X: Array) -> Array:
 
 
 def spatial_order(X: Array) -> Array:
-    """Return the permutation (n,) that puts points into KD order, with at most ``LEAF`` in the smallest cells."""
     backend = backend_of(X)
     Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
     with backend.active():
@@ -174,7 +169,6 @@ def spatial_order(X: Array) -> Array:
 
 
 def is_mapped(X: Array) -> bool:
-    """Whether an array on the host is a view of a file."""
     while isinstance(X, np.ndarray):
         X = X.base
     return isinstance(X, mmap.mmap)
@@ -194,7 +188,6 @@ def in_order(X: Array, order: Array) -> Array:
 
 
 def inverse_order(order: Array) -> Array:
-    """Return the permutation that undoes ``order``."""
     xp = backend_of(order).xp
     inverse = xp.empty_like(order)
     inverse[order] = xp.arange(len(order), dtype=order.dtype)

@@ -172,20 +172,17 @@ def within_radius(
 
 @step("order")
 def sort_in_space(X: Array) -> tuple[Array, Array]:
-    """Return the spatial order of points, and the points in it."""
     order = spatial_order(X)
     return order, in_order(X, order)
 
 
 @step("graph")
 def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> TiledKernel:
-    """Return the kernel of ordered points as dense tiles, kept or computed anew for each product."""
     return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=keep)
 
 
 @step("graph")
 def nearest_kernel(X: Array, bandwidth: float | None, n_neighbors: int | None, dtype: str) -> SparseKernel:
-    """Return the kernel on the nearest neighbours of ordered points, at one bandwidth or at local ones."""
     k = default_neighbors(len(X)) if n_neighbors is None else min(n_neighbors, len(X) - 1)
     if bandwidth is None:
         kernel: SparseKernel = local_kernel(X, k)

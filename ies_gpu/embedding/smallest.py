@@ -16,7 +16,7 @@ from ..validation import check_choice, check_integer, check_number, check_real_a
 from .diffusion import Embedding, leading_pairs, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
 from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition
-from .eigensolvers.factorised import ShiftedInverse
+from .eigensolvers.factorised import ShiftedInverse, symmetric_on_host
 from .eigensolvers.lanczos import is_small, krylov, lanczos
 from .eigensolvers.looks import Factorisation
 from .laplacian import Laplacian
@@ -130,7 +130,6 @@ def symmetric_laplacian(laplacian: Any) -> Array:
 
 
 def is_null(L: Array, v: Array) -> bool:
-    """Whether ``L v`` is 0 but for rounding."""
     return bool((abs(L @ v) <= NULL * (abs(L) @ v)).all())
 
 
@@ -177,7 +176,7 @@ def found_vector(L: Array, scale: float, start: np.ndarray) -> Array:
         return krylov(operator, 1, backend.asarray(start), AIM)[1][:, 0]
     host = host_of(backend)
     with host.active():
-        inverse = ShiftedInverse(operator.on_host, np.ones(n), host)
+        inverse = ShiftedInverse(symmetric_on_host(operator), np.ones(n), host)
 
         def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
             return bool(residuals[0] <= 0.1 * AIM * values[0])
@@ -186,7 +185,6 @@ def found_vector(L: Array, scale: float, start: np.ndarray) -> Array:
 
 
 def check_smallest(found: Embedding, limit: float) -> None:
-    """Warn of residuals above the tolerance and of eigenvectors that may be mixtures."""
     worst, angles, gaps = float(found.residuals.max()), to_host(found.angles), to_host(found.gaps)
     if not worst <= limit:
         text = f"the eigensolver reached a residual of {worst:.1e} instead of {limit:.0e}"

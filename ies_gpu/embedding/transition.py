@@ -36,20 +36,17 @@ class SparseKernel:
         self.degree = self.nnz / max(1, self.shape[0])
 
     def __matmul__(self, V: Array) -> Array:
-        """Return ``K V`` for a vector or a block of vectors."""
         K = self.matrix
         with self.backend.active():
             return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
 
     @step("components")
     def components(self) -> tuple[int, np.ndarray]:
-        """Return how many connected parts the graph has, and each row's part, on the host."""
         count, labels = self.backend.connected_components(self.matrix)
         # one part needs no labels, and no way to the host for them
         return int(count), self.backend.to_host(labels) if count > 1 else np.zeros(self.shape[0], dtype=np.int32)
 
     def drop_diagonal(self) -> None:
-        """Set ``K_ii = 0``; the entries stay, as zeros."""
         K, xp = self.matrix, self.backend.xp
         for block in self.backend.blocks(self.shape[0], 24.0 * self.degree, "kernel"):
             with block as rows:
@@ -78,7 +75,6 @@ class SparseTransition:
         self.degree = self.nnz / max(1, self.shape[0])
 
     def product(self, V: Array, backend: Backend) -> Array:
-        """Return ``P V`` for a vector (n,) or a block (n, k)."""
         P = self.matrix
         return backend.kernels.spmm(P.indptr, P.indices, P.data, V)
 
@@ -163,7 +159,6 @@ class TiledKernel:
                 self.tiles[r, c] = self._compute(r, c)
 
     def rows(self, block: int) -> slice:
-        """Return the rows of a block."""
         return slice(int(self.starts[block]), int(self.starts[block + 1]))
 
     def tile(self, r: int, c: int) -> Array:
@@ -176,7 +171,6 @@ class TiledKernel:
         return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
 
     def __matmul__(self, V: Array) -> Array:
-        """Return ``K V``; each tile serves its rows and its columns."""
         xp = self.backend.xp
         workers = self.backend.n_threads or 1
 
@@ -225,7 +219,6 @@ class TiledTransition:
 
     @property
     def matrix(self) -> Array:
-        """P as CSR, which is refused."""
         text = "this graph is too large for a CSR matrix"
         raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
 

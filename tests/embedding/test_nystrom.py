@@ -170,16 +170,13 @@ def test_no_new_points_are_no_trouble(on, strip):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("new", "message"),
     [
-        ({"X_new": np.zeros((3, 2))}, ValueError, "X_new must have 3 columns like the training points, got 2"),
-        ({"X_new": np.full((2, 3), np.nan)}, ValueError, "X_new contains NaN"),
-        ({"bandwidth": 0}, ValueError, "bandwidth must be a finite number greater than 0"),
-        ({"radius": -1.0}, ValueError, "radius must be"),
+        (np.zeros((3, 2)), "X_new must have 3 columns like the training points, got 2"),
+        (np.full((2, 3), np.nan), "X_new contains NaN"),
     ],
 )
-def test_bad_input_is_named(strip, change, error, message):
+def test_bad_input_is_named(strip, new, message):
     X, bandwidth, found = strip
-    given = {"X_new": X, "X": X, "coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
-    with pytest.raises(error, match=message):
-        nystrom_extension(**given | {"bandwidth": bandwidth} | change)
+    with pytest.raises(ValueError, match=message):
+        nystrom_extension(new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)

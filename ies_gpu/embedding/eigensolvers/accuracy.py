@@ -35,7 +35,6 @@ class Accuracy:
 
     @property
     def doubtful(self) -> np.ndarray:
-        """Columns whose angle may be larger than what is aimed for."""
         return np.flatnonzero(self.angles > ANGLE)
 
 
@@ -45,7 +44,6 @@ def closeness(values: Array, noise: float = ROUNDING) -> Array:
 
 
 def groups_of(values: np.ndarray, noise: float = ROUNDING) -> np.ndarray:
-    """Number the groups of equal values, falling ones."""
     apart = values[:-1] - values[1:] > closeness(values[1:], noise)
     return np.concatenate([[0], np.cumsum(apart)])
 

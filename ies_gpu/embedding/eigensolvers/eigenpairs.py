@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,20 +55,12 @@ class SymmetricTransition:
 
     @cached_property
     def inverse(self) -> Array:
-        """The inverse of the root."""
         return 1 / self.root
 
     @property
     def top(self) -> Array:
         """The unit eigenvector of eigenvalue 1."""
         return self.root / self.backend.xp.linalg.norm(self.root)
-
-    @cached_property
-    def on_host(self) -> Any:
-        """S on the host, where it is factorised."""
-        from .factorised import symmetric_on_host
-
-        return symmetric_on_host(self)
 
 
 @dataclass(frozen=True)
@@ -83,47 +74,47 @@ class Eigenpairs:
 
     @property
     def residuals(self) -> np.ndarray:
-        """The norms ``|S v - mu v|`` (k,), on the host."""
         return self.accuracy.residuals
 
 
-def leading_eigenpairs(
-    operator: SymmetricTransition,
-    count: int,
-    *,
-    start: Array,
-    tol: float = 1e-8,
-    progress: Report | None = None,
-    ordered: bool | np.ndarray = False,
-    solver: str = "auto",
-) -> Eigenpairs:
+def leading_eigenpairs(operator: SymmetricTransition, count: int, *, solver: str = "auto", **known: Any) -> Eigenpairs:
     """Return the ``count`` largest eigenpairs of S, with how they were found in ``info``.
 
-    ``ordered`` says whether the rows stand in KD order, or has the edges of :func:`..order.matrix_order`: then the
-    multilevel method may be taken. ``solver`` is tried first; others take over where its result is not accepted.
+    ``solver`` is tried first; others take over where its result is not accepted. What is ``known`` are other fields of
+    :class:`Problem`.
     """
-    problem = Problem(operator, count, start, tol, progress, ordered)
+    problem = Problem(operator, count, **known)
     found = problem.lanczos() if is_small(operator.n, count) else problem.refined(problem.solved(solver))
     return replace(found, info=problem.info | {"products": operator.products})
 
 
+@dataclass
 class Problem:
-    """One eigenproblem: each solver is tried on it, and its result accepted or not."""
+    """One eigenproblem: each solver is tried on it, and its result accepted or not.
 
-    def __init__(
-        self, operator: SymmetricTransition, count: int, start: Array, tol: float, progress: Any, ordered: Any
-    ) -> None:
-        self.operator, self.count, self.start, self.tol, self.progress = operator, count, start, tol, progress
-        self.ordered, self.factor = ordered, Factorisation(operator, ordered)
-        self.info: dict[str, Any] = {}
+    ``ordered`` says whether the rows stand in KD order, or has the edges of :func:`..order.matrix_order`: then the
+    multilevel method may be taken.
+    """
+
+    operator: SymmetricTransition
+    count: int
+    start: Array
+    tol: float = 1e-8
+    progress: Report | None = None
+    ordered: bool | np.ndarray = False
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def factor(self) -> Factorisation:
+        return Factorisation(self.operator, self.ordered)
 
     def solved(self, solver: str) -> Eigenpairs:
         """Return the first result that is accepted: of the solver asked for, or of the one that suits the graph."""
         found, first = None, self.first_choice() if solver == "auto" else solver
         if first == "multilevel":
-            found = self.accepted("multilevel", self.multilevel)
+            found = self.accepted("multilevel")
         if first == "factorised" or (first == "multilevel" and found is None and self.factor.is_cheap):
-            found = self.accepted("factorised", self.factorised)
+            found = self.accepted("factorised")
         return found or self.by_what_is_left()
 
     def first_choice(self) -> str:
@@ -131,8 +122,10 @@ class Problem:
         P, n, factor, ordered = self.operator.transition, self.operator.n, self.factor, self.ordered
         if not wants_order(P, self.count):
             if not P.has_matrix or P.nnz > LOOKED_AT * n:  # Lanczos is quick: few eigenvalues lie close to 1
-                cells = self.may_have_cells and prefers_cells(self.operator, self.count)
-                return "multilevel" if cells else "lanczos"
+                few = P.has_matrix and has_many_neighbourhoods(n, P.nnz, self.count, NEIGHBOURHOODS_IN_ORDER)
+                # nobody has measured a device
+                cells = few and ordered is True and not self.operator.backend.is_remote
+                return "multilevel" if cells and prefers_cells(self.operator, self.count) else "lanczos"
             ordered = False
         # a device's own seconds are not known: only what is very sparse is left to the host
         here = not self.operator.backend.is_remote or P.nnz <= SPARSER * n
@@ -143,13 +136,6 @@ class Problem:
         expected = expected_seconds(self.operator, self.count, ordered, seconds)
         self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
         return min(expected, key=lambda name: expected[name], default="lanczos")
-
-    @property
-    def may_have_cells(self) -> bool:
-        """Whether the multilevel method may win on a graph of few neighbourhoods; nobody has measured a device."""
-        P = self.operator.transition
-        few = P.has_matrix and has_many_neighbourhoods(self.operator.n, P.nnz, self.count, NEIGHBOURHOODS_IN_ORDER)
-        return few and self.ordered is True and not self.operator.backend.is_remote
 
     def by_what_is_left(self) -> Eigenpairs:
         """Return the pairs of Lanczos, or of a factorisation where Lanczos is slow and that fits."""
@@ -164,7 +150,7 @@ class Problem:
             except NotConvergedError as doubt:
                 self.info["fallback"] = f"Lanczos: {doubt}"
             if self.factor.fits:
-                found = self.accepted("factorised", self.factorised) or found
+                found = self.accepted("factorised") or found
                 break
         if found is None:
             raise NotConvergedError(
@@ -185,24 +171,23 @@ class Problem:
         # of entries in float32, the known vector is an eigenvector only to their digits
         return self.examined(values, vectors, known=False)
 
-    def multilevel(self) -> tuple[Array, Array]:
-        """Return pairs by the multilevel method."""
-        options = {"tol": self.tol, "info": self.info, "ordered": self.ordered, "progress": self.progress}
-        return multilevel_eigenpairs(self.operator, self.count, **options)
+    def unexamined(self, method: str) -> tuple[Array, Array]:
+        """Return pairs by the multilevel method, or by Lanczos on the inverse of the shifted matrix, as they come."""
+        operator, count, tol, info = self.operator, self.count, self.tol, self.info
+        if method == "multilevel":
+            more = {"tol": tol, "info": info, "ordered": self.ordered, "progress": self.progress}
+            return multilevel_eigenpairs(operator, count, **more)
+        from .factorised import factorised_eigenpairs, symmetric_on_host
 
-    def factorised(self) -> tuple[Array, Array]:
-        """Return pairs by Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
-        from .factorised import factorised_eigenpairs
+        info["reason"] = "the shifted matrix was factorised on the host"
+        return factorised_eigenpairs(operator, symmetric_on_host(operator), count, self.start, tol, info)
 
-        self.info["reason"] = "the shifted matrix was factorised on the host"
-        return factorised_eigenpairs(self.operator, self.operator.on_host, self.count, self.start, self.tol, self.info)
-
-    def accepted(self, method: str, solve: Callable[[], tuple[Any, Any]]) -> Eigenpairs | None:
+    def accepted(self, method: str) -> Eigenpairs | None:
         """Return the pairs of a solver if they are good; if not None, with the reason in ``info``."""
         operator, attempt = self.operator, Block(slice(0, self.operator.n))
         with attempt:  # Lanczos takes less memory: no levels, one basis
             try:
-                found = self.examined(*solve())
+                found = self.examined(*self.unexamined(method))
                 xp, V = operator.backend.xp, found.vectors
                 gram = float(xp.abs(V.T @ V - xp.eye(self.count)).max())
                 refuse_pairs(gram, found.residuals.max(), self.tol)
@@ -235,7 +220,6 @@ class Problem:
         return better if wrong or better.accuracy.angles.sum() < found.accuracy.angles.sum() else found
 
     def measured(self, values: Array, vectors: Array, beyond: Array, known: bool) -> tuple[Eigenpairs, np.ndarray]:
-        """Return pairs with their accuracy, and the inner products of vectors with residuals."""
         operator, host = self.operator, self.operator.backend.to_host
         residuals, coupling = measure(operator, values, vectors)
         # what rounding couples two vectors by shows in what is left of (S - 1) v for the known vector v
@@ -252,7 +236,7 @@ class Problem:
             return found
         before = self.info["method"]
         self.info["fallback"] = f"{before}: an angle of {accuracy.angles.max():.1g} to the true eigenvector is possible"
-        better = self.accepted("factorised", self.factorised)
+        better = self.accepted("factorised")
         if better is not None and better.accuracy.angles.max() < accuracy.angles.max():
             return better
         self.info["method"] = before

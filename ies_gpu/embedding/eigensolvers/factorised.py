@@ -28,16 +28,11 @@ SAME = 1e-9  # by how much a value of the inverse may exceed the last wanted one
 STRIDE = 8  # of the rows that stand beside each other for the factorisation of a thin graph
 LOOK = 10  # solves after which it is usually clear that nothing was missed
 FACTORISED_FROM = 3_000  # rows of a last level of the multilevel method from which a factorisation is considered
-FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
-STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
 
 
 def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:
-    """Return S as CSR in float64 on the host, symmetric to the last digit."""
     P, host = operator.transition.matrix, operator.backend.to_host
-    shape = P.shape
-    P = scipy.sparse.csr_matrix((host(P.data).astype(np.float64), host(P.indices), host(P.indptr)), shape=shape)
-    root = host(operator.root)
+    P, root = csr(host(P.indptr), host(P.indices), host(P.data).astype(np.float64), operator.n), host(operator.root)
     S = scipy.sparse.diags(root) @ P @ scipy.sparse.diags(1 / root)
     return (0.5 * (S + S.T)).tocsr()
 
@@ -124,10 +119,9 @@ def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     On the host: a device would wait for each of its short products. A level that is long, because of points that are
     cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
     """
-    small = level.on_host() if level.backend.is_remote else level
+    small, found = level.on_host() if level.backend.is_remote else level, None
     start = np.random.default_rng(level.n).normal(size=level.n)
-    S, found = symmetric_level(small) if level.n > FACTORISED_FROM else None, None
-    if S is not None and factor_cost(S).is_quick(level.n):
+    if level.n > FACTORISED_FROM and factor_cost(S := symmetric_level(small)).is_quick(level.n):
         info: dict[str, Any] = {}
         with suppress(NotConvergedError):
             found = factorised_eigenpairs(small, S, count, start, 1e-5, info)
@@ -137,20 +131,7 @@ def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     return values, level.backend.asarray(vectors)
 
 
-def ends_here(level: Any) -> bool:
-    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing."""
-    if not FACTORISED_FROM < level.n <= FACTORISED_UP_TO:
-        return False
-    indptr, indices, data = level.matrix
-    rows = level.backend.xp.repeat(level.backend.xp.arange(level.n), level.backend.xp.diff(indptr))
-    if float(data[rows == indices].sum()) < STAYING * level.n:
-        return False
-    small = level.on_host() if level.backend.is_remote else level
-    return factor_cost(symmetric_level(small)).is_quick(level.n)
-
-
 def symmetric_level(level: Any) -> Any:
-    """Return S of a level on the host in float64, symmetric to the last digit."""
     indptr, indices, data = level.matrix
     S = csr(indptr, indices, data.astype(np.float64), level.n)
     return (0.5 * (S + S.T)).tocsr()

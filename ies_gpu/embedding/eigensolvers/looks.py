@@ -10,8 +10,7 @@ windows of images, and are right to about a factor of two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -41,8 +40,7 @@ LEAST = 1.5  # entries of the factor for each of the matrix, at least, where cel
 MODEL, DEEPER = (0.5, 0.5), (0.77, 0.65)  # of the entries and multiplications counted on cells: parts that are needed
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """What a factorisation is expected to take."""
 
     fill: float
@@ -54,7 +52,6 @@ class Cost:
         return 36.0 * self.fill
 
     def is_quick(self, n: int) -> bool:
-        """Whether so many rows are factorised in little time."""
         return self.fill <= MOST_FILL and self.seconds <= max(0.1, QUICK * n)
 
 
@@ -103,7 +100,6 @@ class Factorisation:
 
     @cached_property
     def cost(self) -> Cost:
-        """What it is expected to take."""
         P, host = self.operator.transition.matrix, self.operator.backend.to_host
         return factor_cost(csr(host(P.indptr), host(P.indices), host(P.data), P.shape[0]), self.ordered)
 
@@ -133,14 +129,14 @@ class Walk:
     """Random signs (n, k) under powers of S: ``left`` has how many eigenvalues are within 1/T of 1, for each T."""
 
     def __init__(self, operator: Any, columns: int | None = None) -> None:
-        self.operator, self.steps = operator, 0
+        self.operator, self.steps, self.left = operator, 0, dict[int, float]()
         columns = columns or (2 if operator.n < LARGE else 1)
-        self.left: dict[int, float] = {}
         signs = np.random.default_rng(operator.n).choice([-1.0, 1.0], size=(operator.n, columns))
         self.X = operator.backend.asarray(signs)
+        for T in FIRST:
+            self.until(T)
 
     def until(self, T: int) -> float:
-        """Walk on, and return how many are left."""
         before = self.operator.products  # looks are not counted as work
         while self.steps < T:
             self.X = self.operator(self.X)
@@ -158,14 +154,19 @@ class Walk:
         return float(np.exp(np.interp(-wanted, -left, times)))
 
 
-def lost_on_cells(X: Array, top: Array, ordered: bool | np.ndarray, backend: Any) -> float:
-    """Return the part of smooth vectors (n, k) beside the first that is not a multiple of it on small cells."""
-    xp = backend.xp
-    starts = backend.asarray(cells_of(len(top), ordered, DEPTH)[:-1])
+def seconds_on_cells(operator: Any, X: Array, ordered: bool | np.ndarray) -> float:
+    """Return what the multilevel method would take: the more, the more of smooth vectors (n, k) is lost on cells.
+
+    That is the part beside the known vector which is not a multiple of it on small cells.
+    """
+    xp, top = operator.backend.xp, operator.top
+    starts = operator.backend.asarray(cells_of(operator.n, ordered, DEPTH)[:-1])
     X = X - top[:, None] * (top @ X)
     means = xp.stack([xp.add.reduceat(top * x, starts) for x in X.T], axis=1)
     kept = (means * means / xp.add.reduceat(top * top, starts)[:, None]).sum()
-    return 1 - float(kept) / float((X * X).sum())
+    lost = 1 - float(kept) / float((X * X).sum())
+    iterations = ITERATIONS[0] + ITERATIONS[1] * lost if lost <= SMOOTH else ROUGH
+    return iterations * (ITERATION[0] * operator.transition.nnz + ITERATION[1] * operator.n)
 
 
 def prefers_cells(operator: Any, count: int) -> bool:
@@ -174,28 +175,18 @@ def prefers_cells(operator: Any, count: int) -> bool:
     Its entries are read some 200 times by Lanczos, and only 30 by block products; but noise in many directions, which
     such a graph often has, may vary within cells.
     """
-    n, nnz, walk = operator.n, operator.transition.nnz, Walk(operator, 1)
-    for T in FIRST:
-        walk.until(T)
-    lost = lost_on_cells(walk.X, operator.top, True, operator.backend)
-    iterations = ITERATIONS[0] + ITERATIONS[1] * lost if lost <= SMOOTH else ROUGH
+    walk = Walk(operator, 1)
     products = WIDE[0] + WIDE[1] * walk.time_until(FEW * count) ** 0.5
-    return iterations * (ITERATION[0] * nnz + ITERATION[1] * n) < products * (WIDE[2] * nnz + LANCZOS[1] * n)
+    seconds = products * (WIDE[2] * operator.transition.nnz + LANCZOS[1] * operator.n)
+    return seconds_on_cells(operator, walk.X, True) < seconds
 
 
 def expected_seconds(
     operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[], float]
 ) -> dict[str, float]:
     """Return what each method is expected to take, as far as it can win."""
-    n, nnz, few = operator.n, operator.transition.nnz, FEW * count
-    expected: dict[str, float] = {}
-    walk = Walk(operator)
-    for T in FIRST:
-        walk.until(T)
-    if ordered is not False:
-        lost = lost_on_cells(walk.X, operator.top, ordered, operator.backend)
-        iterations = ITERATIONS[0] + ITERATIONS[1] * lost if lost <= SMOOTH else ROUGH
-        expected["multilevel"] = iterations * (ITERATION[0] * nnz + ITERATION[1] * n)
+    n, nnz, few, walk = operator.n, operator.transition.nnz, FEW * count, Walk(operator)
+    expected = {} if ordered is False else {"multilevel": seconds_on_cells(operator, walk.X, ordered)}
     product, T = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n), FIRST[-1]
     if walk.left[T] <= few:
         expected["lanczos"] = product * walk.time_until(few) ** 0.5

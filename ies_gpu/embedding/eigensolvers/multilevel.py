@@ -69,7 +69,6 @@ class Level:
         self.steps, self.late = FIRST_STEPS, None  # of conjugate gradients: how many, and how many were needed
 
     def on_host(self) -> Level:
-        """The same in the memory of the host."""
         host = self.backend.to_host
         return Level(get_backend("cpu"), tuple(map(host, self.matrix)), host(self.top))
 
@@ -112,7 +111,6 @@ class Level:
         return self.backend.kernels.block_product(*self.matrix, V, R, scale, chosen=chosen, root=self.root)
 
     def restricted(self, R: Array, columns: Array, factors: Array) -> Array:
-        """``P0' R`` of the chosen columns, each times its factor."""
         return self.backend.kernels.restrict(self.starts, self.weights, R)[:, columns] * factors
 
     def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
@@ -158,10 +156,8 @@ def coarsened(
     level: Level, fine: np.ndarray, held: np.ndarray, count: int, cells: Callable[[int], np.ndarray]
 ) -> list[Level]:
     """Return the levels below one whose cells begin at ``fine``; ``held`` are rows that stay cells of their own."""
-    from .factorised import ends_here
-
     levels, cuts = list[Level](), LEAF
-    while not ends_here(level):
+    while True:
         cuts += RATIO
         wide = cells(cuts)
         starts = np.unique(np.concatenate([wide, held, held + 1]))

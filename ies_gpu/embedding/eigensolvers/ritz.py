@@ -54,7 +54,6 @@ class Block:
 
     @property
     def k(self) -> int:
-        """How many vectors there are."""
         return len(self.values)
 
     def extend(self, T: Array, ST: Array, active: np.ndarray, coarse: Level | None = None) -> None:
