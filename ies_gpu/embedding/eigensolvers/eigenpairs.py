@@ -163,8 +163,7 @@ class Problem:
         """Return pairs by Lanczos, or dense algebra for a few rows, whatever the residuals are."""
         operator, count = self.operator, self.count
         self.info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
-        options = {"progress": self.progress, "max_products": max_products}
-        values, vectors = krylov(operator, count, self.start, self.tol, **options)
+        values, vectors = krylov(operator, count, self.start, self.tol, self.progress, max_products)
         found = self.examined(values, beside_top(vectors, operator.top, operator.backend))
         if found.residuals.max() <= self.tol:
             return found
@@ -175,8 +174,7 @@ class Problem:
         """Return pairs by the multilevel method, or by Lanczos on the inverse of the shifted matrix, as they come."""
         operator, count, tol, info = self.operator, self.count, self.tol, self.info
         if method == "multilevel":
-            more = {"tol": tol, "info": info, "ordered": self.ordered, "progress": self.progress}
-            return multilevel_eigenpairs(operator, count, **more)
+            return multilevel_eigenpairs(operator, count, tol, info, self.ordered, self.progress)
         from .factorised import factorised_eigenpairs, symmetric_on_host
 
         info["reason"] = "the shifted matrix was factorised on the host"

@@ -28,7 +28,7 @@ def is_small(n: int, count: int) -> bool:
 
 
 def krylov(
-    operator: Any, count: int, start: Array, tol: float, *, progress: Report | None = None, max_products: int = 20_000
+    operator: Any, count: int, start: Array, tol: float, progress: Report | None = None, max_products: int = 20_000
 ) -> tuple[Array, Array]:
     """Return values of the largest eigenpairs, guards behind them, and vectors (n, count), by Lanczos or densely."""
     xp = operator.backend.xp

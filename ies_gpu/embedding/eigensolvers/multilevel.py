@@ -341,13 +341,7 @@ def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array
 
 
 def multilevel_eigenpairs(
-    operator: Any,
-    count: int,
-    *,
-    tol: float,
-    info: dict[str, Any],
-    ordered: bool | np.ndarray = True,
-    progress: Report | None = None,
+    operator: Any, count: int, tol: float, info: dict[str, Any], ordered: bool | np.ndarray, progress: Report | None
 ) -> tuple[Array, Array]:
     """Return the leading pairs of S, whose rows stand in order: values with those of guards, vectors (n, count)."""
     levels = build_levels(operator, count + GUARDS, ordered)
