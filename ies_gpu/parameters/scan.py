@@ -92,9 +92,9 @@ class Scan:
 
     @cached_property
     def is_enough(self) -> bool:
-        """Whether the best trial has all of many points and loses so little that none could be visibly better."""
+        """Whether, of many points, the best trial has nearly all and loses nothing visible."""
         best = self.best(self.size)
-        loses_little = best.share == 1 and best.lost(self.size) <= VISIBLE
+        loses_little = best.share >= SHARE and best.lost(self.size) <= VISIBLE
         return self.has_many and loses_little and not best.is_folded(self.size)
 
     @cached_property
