@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from math import comb
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..backend.steps import report, step
+from ..backend.steps import step
 from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
-from ..run.log import HeldLog
+from ..run.log import HeldLog, Progress
 from ..run.run import Run
 from .bandwidth import Distances, mean_degree, own_shares
 from .judgement import LOST
@@ -184,17 +184,18 @@ def scan(
     failure: DisconnectedGraphError | None = None
     kernels, centre = run.backend.kernels, tried.centre
     for number, eps in enumerate(sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre)))):
-        report(number, len(bandwidths))
+        within = partial(show_trial, run.log.progress, number, len(bandwidths))
+        within("eigenvectors", 0, 1)
         if reason := unsuitable(eps, centre, distances, run.options.self_loops) or needless(eps, tried):
             tried.left_out[eps] = reason
             continue
-        log = HeldLog()
+        log = HeldLog(progress=within)
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
         rows = some_rows(len(X), share, run.options.random_state) if len(X) > CHEAP else None
         try:
             few = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
             if few is None:
-                log = HeldLog()
+                log = HeldLog(progress=within)
             tried = with_trial(tried, few or trial(X, eps, d, run, log, disconnected))
         except DisconnectedGraphError as error:
             tried.left_out[eps], failure = "the graph falls into parts", error
@@ -209,6 +210,12 @@ def scan(
         if t.share < least:
             tried.left_out[t.bandwidth] = f"its largest part holds only {t.share:.1%} of the points"
     return replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
+
+
+def show_trial(progress: Progress | None, number: int, count: int, stage: str, done: int, total: int) -> None:
+    """Show how far the eigenvectors of a trial are, in hundredths, as a part of the scan."""
+    if progress is not None and stage == "eigenvectors":  # the steps of Lanczos are not known beforehand
+        progress("scan", 100 * number + min(99, 100 * done // total if total else 0), 100 * count)
 
 
 def with_trial(tried: Scan, new: Trial) -> Scan:

@@ -144,11 +144,11 @@ class Log:
 class HeldLog(Log):
     """The log of a trial that may be discarded: its warnings are held back until the trial is chosen.
 
-    Progress, seconds and what cannot wait go to ``shown``, or nowhere.
+    Progress, seconds and what cannot wait go to ``shown``, or nowhere but to ``progress``.
     """
 
-    def __init__(self, shown: Log | None = None) -> None:
-        super().__init__(None if shown is None else shown.progress)
+    def __init__(self, shown: Log | None = None, progress: Progress | None = None) -> None:
+        super().__init__(progress if shown is None else shown.progress)
         self.shown = shown
         if shown is not None:
             self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes

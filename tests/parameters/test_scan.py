@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.scan import CHEAP, SHEETS, VISIBLE, Scan, needless, with_trial
+from ies_gpu.parameters.scan import CHEAP, SHEETS, VISIBLE, Scan, needless, show_trial, with_trial
 from ies_gpu.parameters.trial import Estimated
 
 
@@ -78,6 +78,13 @@ def test_of_many_points_no_more_bandwidths_are_tried_than_can_be_visibly_better(
     assert skipped(1.1 * VISIBLE) == skipped(0.9 * VISIBLE, share=0.97) == [False, False]
     assert skipped(0.3, 0.3) == [True, False] and skipped(0.2, 0.3) == [False, False]
     assert skipped(0.9 * VISIBLE, n=CHEAP) == skipped(0.3, 0.3, n=CHEAP) == [False, False]
+
+
+def test_a_scan_shows_how_far_the_eigenvectors_of_a_trial_are():
+    shown = []
+    for stage, done, total in (("graph", 1, 2), ("eigenvectors", 3, 4), ("eigenvectors", 7, 0), ("eigenvectors", 4, 4)):
+        show_trial(lambda *args: shown.append(args), 2, 5, stage, done, total)
+    assert shown == [("scan", done, 500) for done in (275, 200, 299)]
 
 
 def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
