@@ -28,26 +28,19 @@ def test_the_printed_table_fits_the_data_sets():
         assert len(paper.greedy) == len(set(paper.greedy)) == len(paper.llr) == len(set(paper.llr)) == 7
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
+@pytest.mark.thorough
+def test_a_small_reproduction_has_all_its_pages_with_sound_numbers(tmp_path):
     """One data set, few points: the whole way to the page."""
     from benchmarks.paper.synthetic import fill
     from benchmarks.paper.synthetic_cases import Plan
 
-    book = Book(tmp_path_factory.mktemp("book"))
+    book, parts = Book(tmp_path), []
     plan = Plan(
         ("D1",), points=1200, llr_points=200, limit_sizes=(300, 600), limit_seeds=(0,), time_sizes=(300, 600),
         slow_sizes=(100, 200), dimension_points=200, lemma_cells=(5, 10),
     )  # fmt: skip
-    parts = []
     fill(book, plan, lambda stage, done, total: parts.append((stage, done, total)))
     book.write()
-    return book, parts
-
-
-@pytest.mark.thorough
-def test_a_small_reproduction_has_all_its_pages(small):
-    book, parts = small
     names = {item.name for item in book.items}
     assert {"strip", "d1", "size-rule", "results", "agreement", "verification", "lemma-2", "limit", "runtime"} <= names
     for item in book.items:
@@ -58,11 +51,6 @@ def test_a_small_reproduction_has_all_its_pages(small):
     ours, paper = rows_of(book.folder, "results")
     assert ours["1"].startswith("{1, ")
     assert paper["1"] == "{1, 7}"
-
-
-@pytest.mark.thorough
-def test_numbers_of_a_small_reproduction_are_in_range(small):
-    book, _ = small
     for row in rows_of(book.folder, "verification-table"):
         assert 0 <= float(row["least M²"]) <= float(row["its M²"]) <= 1
         assert -1 <= float(row["rank and M²"]) <= 1

@@ -6,12 +6,7 @@ import numpy as np
 import pandas
 import scipy.sparse
 
-from ies_gpu import (
-    DisconnectedGraphError,
-    diffusion_map,
-    laplacian_of_points,
-    select_coordinates,
-)
+from ies_gpu import DisconnectedGraphError, diffusion_map, laplacian_of_points, select_coordinates
 from tests.manifolds import rectangle
 
 X, _, EPS = rectangle(600, 2.3, degree=60)
@@ -37,12 +32,9 @@ class AnnData:
 LAPLACIAN = laplacian_of_points(X, bandwidth=EPS)
 MAP = diffusion_map(LAPLACIAN, n_components=8)
 LATE = {
-    "X": None,
-    "bandwidth": None,
-    "laplacian": LAPLACIAN,
-    "coordinates": MAP.coordinates,
+    "X": None, "bandwidth": None, "laplacian": LAPLACIAN, "coordinates": MAP.coordinates,
     "eigenvalues": MAP.eigenvalues,
-}
+}  # fmt: skip
 SCATTERED = np.r_[X[:6] * 1e-3, 1e6 * np.arange(1, 301)[:, None] * np.ones((300, 3))]
 ASYMMETRIC = scipy.sparse.csr_array(np.triu(np.ones((10, 10))))
 

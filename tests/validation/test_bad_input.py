@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ies_gpu import DeviceError, diffusion_map, knn_graph, radius_graph, select_coordinates
+from ies_gpu import DeviceError, diffusion_map, knn_graph, laplacian_of_points, radius_graph, select_coordinates
 from ies_gpu.cli.parser import say_in_flags
 from tests.manifolds import rectangle
 from tests.said import refused
@@ -65,6 +65,8 @@ def test_steps_refuse_too():
         diffusion_map("laplacian")
     with refused("n_components.range"):
         diffusion_map(LAPLACIAN, n_components=599)
+    with refused("kernel.empty_rows"):
+        laplacian_of_points(np.vstack([X, [[50.0, 0, 0]]]), bandwidth=3 * EPS, self_loops=False)
     with refused("subset.range"):
         USUAL.score(("phi1", "phi9"))
 
