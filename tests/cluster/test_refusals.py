@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import ClusterError, select_coordinates, select_each_part
-from ies_gpu.cli import main
 
 from ..extras import needed
 from ..said import refused
@@ -93,17 +92,6 @@ def test_of_many_points_a_sample_tells_that_all_are_joined():
     check_sample(X, 10**6, Options(entry="X", **SMALL | {"bandwidth": 0.004}))  # too few of them to miss neighbours
     with refused("graph.all_pairs"):
         check_sample(X, 10**6, Options(entry="X", **SMALL | {"bandwidth": 50.0}))
-
-
-def test_the_command_line_refuses_in_its_own_words(tmp_path, capsys):
-    np.save(tmp_path / "points.npy", random_strip(300))
-    fit = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.4"]
-    for wrong, words in (
-        (["--scheduler", "x", "--neighbors", "10"], "--neighbors 10 does not work with a cluster; pass a number"),
-        (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit 1G does not work with a cluster; set it when"),
-    ):
-        assert main([*fit, *wrong]) == 2
-        assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_other_versions_on_a_worker_and_no_workers_are_refused():

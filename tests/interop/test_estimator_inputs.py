@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -15,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 
 from ies_gpu import (
     DiffusionMap,
-    IESWarning,
     IndependentCoordinates,
     datasets,
     diffusion_map,
@@ -54,12 +51,6 @@ def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops, t
     again = load(tmp_path / "model.npz").transform(strip.X[:9] + 0.01)
     np.testing.assert_allclose(again, fitted.transform(strip.X[:9] + 0.01), rtol=0, atol=1e-12)
     assert np.abs(again - fitted.embedding_[:9]).max() < 0.2  # near their neighbours
-
-
-def test_the_map_of_nearest_neighbours_is_that_of_their_graph(strip):
-    fitted = DiffusionMap(4, n_neighbors=20, bandwidth=0.9, scale="unit").fit(strip.X)
-    kernel = gaussian_kernel(knn_graph(strip.X, n_neighbors=20), bandwidth=0.9)
-    same_map(fitted.embedding_, diffusion_map(graph_laplacian(kernel), n_components=4).coordinates)
 
 
 def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(strip):
@@ -158,14 +149,6 @@ def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
 
 
 # --- few points ------------------------------------------------------------------------------------------------------
-
-
-def test_few_points_are_said_to_be_few(strip):
-    with warned("points.guessed"):
-        DiffusionMap(3).fit(strip.X[:60])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", IESWarning)
-        DiffusionMap(3, bandwidth=4.0).fit(strip.X[:60])
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")

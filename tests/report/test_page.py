@@ -177,11 +177,6 @@ def test_a_notebook_shows_the_page_in_a_frame(strip):
     assert html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]) == page.text
 
 
-def test_a_diagnosis_of_another_set_is_shown(strip):
-    told = report_page(strip[0], diagnosis=diagnose(strip[0], subset=(0, 2)))
-    assert content(told)["runs"][0]["diagnosis"]["subset"] == [0, 2]
-
-
 def test_points_of_any_kind_of_numbers_are_taken(strip):
     """A comparison with 1e153 warned of an overflow for every float32, and warnings are errors here."""
     selection, X, _ = strip
