@@ -65,11 +65,11 @@ class TopLevel(Level):
         shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())
         merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
         self.merged = team.map(lambda _, own: own.product, merged)
-        entries = sum(team.gather(team.map(lambda _, own: len(own.rows[2]), merged)))
+        entries = sum(team.gather(team.map(lambda _, own: own.rows.nnz, merged)))
         cells, most = int(counts.sum()), count - multilevel.GUARDS + 5
         need, advice = cells * (28 * most + 450) + 8 * entries, f"add one larger worker, or raise {option('bandwidth')}"
         refuse_beyond(team, need, "cluster.level_too_large", f"a coarse level of {cells:,} cells", advice)
-        blocks = team.map(coarse_of, self.cells, merged)
+        blocks = team.map(lambda _, own, rows: (own.starts, own.held, own.norms, rows.rows), self.cells, merged)
         self.whole = team.submit(hierarchy, sizes, count, tuple(blocks), block=0, alone=True)
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
         self.wanted = [team.submit(as_it_is, own, block=0) for own in team.map(lambda _, own: own.wanted, merged)]
@@ -313,7 +313,7 @@ class Merged:
 
     product: Matrix  # S P0, on the device
     wanted: np.ndarray  # the numbers of the cells that its columns stand for, own ones first
-    rows: Matrix  # the block's rows of the coarse matrix, with the same columns, on the host
+    rows: csr_matrix  # the block's rows of the coarse matrix, with columns over all blocks, on the host
 
 
 def merged_rows(
@@ -332,26 +332,19 @@ def merged_rows(
     starts = backend.asarray(cells.starts)
     rows = backend.kernels.merge_rows(*product, starts, weights[: len(own)], len(first))
     indptr, indices, data = map(backend.to_host, rows)
-    return Merged(product, labels[first], (indptr, indices, data))
-
-
-def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]:
-    """Return what one worker needs of a block for the coarse level; columns are numbered over all blocks."""
-    indptr, indices, data = merged.rows
-    width = int(merged.wanted.max()) + 1
-    whole = csr_matrix((data, merged.wanted[indices], indptr), shape=(len(indptr) - 1, width))
+    wanted = labels[first]
+    whole = csr_matrix((data, wanted[indices], indptr), shape=(len(indptr) - 1, int(wanted.max()) + 1))
     whole.sort_indices()
-    rows = whole.indptr.astype(np.int64), whole.indices.astype(np.int32), whole.data.astype(np.float32)
-    return cells.starts, cells.held, cells.norms, rows
+    return Merged(product, wanted, whole)
 
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: tuple[tuple[Any, ...], ...]) -> Level:
     """Return the first coarse level with those below it, from its rows by block."""
     points, held, norms, rows = zip(*blocks, strict=True)
-    indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
-    indices = np.concatenate([indices for _, indices, _ in rows])
-    data = np.concatenate([data for _, _, data in rows])
-    matrix = tuple(backend.asarray(part) for part in (indptr.astype(np.int64), indices, data))
+    indptr = np.cumsum(np.concatenate([[0], *(np.diff(own.indptr) for own in rows)]), dtype=np.int64)
+    indices = np.concatenate([own.indices.astype(np.int32) for own in rows])
+    data = np.concatenate([own.data for own in rows])
+    matrix = tuple(map(backend.asarray, (indptr, indices, data)))
     level = Level(backend, matrix, backend.asarray(np.concatenate(norms)))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
 

@@ -157,10 +157,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
 
     @at_home
     def transform(self, X: Array) -> Array:
-        """Place new points in the map, by the Nystrom extension.
-
-        Training points get their training coordinates. A point without a training point within the radius gets the
-        coordinates of the nearest one, or NaN (see ``isolated``), with a warning.
+        """Place new points in the map, by the Nystrom extension; training points get their training coordinates.
 
         Parameters
         ----------
@@ -223,8 +220,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             if own is not None and not np.array_equal(own, np.asarray(input_features, dtype=object)):
                 raise ValueError("input_features is not equal to feature_names_in_")
             if len(input_features) != (n := self.n_features_in_):
-                text = f"input_features should have length equal to number of features ({n})"
-                raise ValueError(f"{text}, got {len(input_features)}")
+                raise ValueError(f"input_features should have length equal to number of features ({n})")
         return np.asarray(self.model_.names, dtype=object)
 
     @property

@@ -25,9 +25,8 @@ def umap_init(
 ) -> np.ndarray:
     """Return the array for ``umap.UMAP(init=...)``, scaled like umap-learn's own spectral start.
 
-    umap-learn takes an array as it is, except that it adds noise where points coincide, and stretches each column to
-    [0, 10] before the first epoch. It brings its spectral start to a largest coordinate of 10 and adds noise of 1e-4,
-    and so does this function.
+    That has a largest coordinate of 10 and noise of 1e-4. umap-learn stretches each column to [0, 10] before the first
+    epoch.
 
     Parameters
     ----------
@@ -37,9 +36,8 @@ def umap_init(
         0-based numbers or names such as "phi7". By default the chosen set. ``range(s)`` gives the usual start by the
         first eigenvectors.
     X : array of shape (n, D), optional
-        The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map,
-        because the graph fell into parts, or because this is the map of one part (:func:`select_each_part`). Each of
-        those gets the row of its nearest point that was kept.
+        The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map:
+        each of those gets the row of its nearest point that was kept.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the noise.
 
@@ -51,12 +49,7 @@ def umap_init(
     Warns
     -----
     IESWarning
-        If the chosen set does not have 2 members, the default of UMAP. The warning says what to pass to UMAP. There
-        is none if you give ``subset``.
-
-    See Also
-    --------
-    ies_gpu.select_coordinates : The function that makes a selection.
+        If the chosen set does not have 2 members, the default of UMAP, and you do not give ``subset``.
 
     Examples
     --------
