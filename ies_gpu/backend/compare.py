@@ -46,11 +46,6 @@ TYPED = {
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
     "unit_beside": (0,), "tangent_rows_single": (2,), "symmetric_product": (2, 3),
 }  # fmt: skip
-IN_PLACE_OF = {  # of plain code
-    "tangent_rows": launch.tangents_in_parts, "tangent_rows_single": launch.tangents_in_parts,
-    "score_block": launch.score_in_parts,
-}  # fmt: skip
-TEMPORARIES = {"tangent_bytes": "tangent_rows", "score_bytes": "score_block", "scaled_bytes": "scaled_entries"}
 
 
 class Kernels:
@@ -72,9 +67,6 @@ class Kernels:
         return plain.NAME if "" in self.faults else launch.NAME
 
     def __getattr__(self, name: str) -> Any:
-        if name in TEMPORARIES:
-            wrong = any(fault.partition(" ")[0] in ("", TEMPORARIES[name]) for fault in self.faults)
-            return getattr(plain if wrong else launch, name)
         if name not in TYPES:
             return getattr(launch, name)
 
@@ -83,7 +75,7 @@ class Kernels:
             """The kernel, if it agrees with plain code for arrays of these types."""
             if self.trusted(name, *types_of(name, arguments)):
                 return getattr(launch, name)(*arguments, **more)
-            return IN_PLACE_OF.get(name, getattr(plain, name))(*arguments, **more)
+            return getattr(plain, name)(*arguments, **more)
 
         setattr(self, name, guarded)  # looked up once
         return guarded

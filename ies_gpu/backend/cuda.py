@@ -18,6 +18,7 @@ from ..findings import Finding, option
 from .array import Array, column_sums, row_counts
 from .base import Backend, Block, without_self
 from .compare import Kernels
+from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign, shared
 
 KEPT = 50  # compiled kernels in CuPy's folder, with fewer of which a run will compile in silence for a while
@@ -38,6 +39,7 @@ LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loade
 DOUBLE_RATIO, SLOW = 87, 8  # CUDA's attribute: the rate of float32 over that of float64, 2 or 32 to 64 on most cards
 LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
+HOST_POINTS = 100_000  # up to which the host's tree answers, in a second: CuPy's takes ten to compile, for all types
 
 
 class Probe(NamedTuple):
@@ -267,9 +269,12 @@ class CudaBackend(Backend):
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
+        low = X.shape[1] <= TREE_COLUMNS
+        if low and n <= HOST_POINTS:
+            distances, neighbours = CpuBackend().nearest(self.to_host(X), k)
+            return self.asarray(distances, dtype=X.dtype), self.asarray(neighbours, dtype=np.int32)
         X = xp.ascontiguousarray(X)  # the tree does not look at strides
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
-        low = X.shape[1] <= TREE_COLUMNS
         if low:
             tree = importlib.import_module("cupyx.scipy.spatial").KDTree(X)
         else:

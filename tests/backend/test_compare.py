@@ -48,7 +48,7 @@ def test_plain_code_in_the_place_of_a_kernel_takes_little_memory(rng):
         work()
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert most < 1.5 * launch.PART_BYTES
+        assert most < 1.5 * plain.PART_BYTES
 
 
 # --- differences ---

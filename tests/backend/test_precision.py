@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 
 import numpy as np
@@ -16,7 +15,7 @@ from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from ies_gpu.cli import main
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
-from tests.backends import needs_cupy
+from tests.backends import needs_cupy, on_cpu, on_cuda
 from tests.real_cupy import plugged_in
 from tests.thorough import first_of
 
@@ -149,13 +148,6 @@ def test_the_command_line_takes_mixed(tmp_path, capsys):
 # --- through CuPy ---
 
 
-def on(device: str, name: str, **options):
-    data, usual = datasets.load(name, n_samples=SIZES[name]), len(datasets.load(name).X)
-    bandwidth = data.bandwidth * (usual / len(data.X)) ** (1 / data.intrinsic_dim)
-    sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size, "bandwidth": bandwidth}
-    return select_coordinates(data.X, device=device, **sizes, **options)
-
-
 @needs_cupy
 @pytest.mark.parametrize("name", first_of(*SIZES))
 def test_mixed_on_the_device_is_mixed_on_the_cpu(machine, name):
@@ -163,7 +155,7 @@ def test_mixed_on_the_device_is_mixed_on_the_cpu(machine, name):
 
     Eigenvectors are good to a residual of 1e-8, which scores magnify: 1.2e-6 was seen.
     """
-    found, expected = on("cuda", name, dtype="mixed"), on("cpu", name, dtype="mixed")
+    found, expected = (run(name, SIZES[name], dtype="mixed") for run in (on_cuda, on_cpu))
     cost = compare(found, expected)
     assert cost.same_set
     assert cost.same_path
@@ -178,23 +170,15 @@ def test_mixed_on_the_device_is_mixed_on_the_cpu(machine, name):
 @needs_cupy
 def test_no_product_copies_the_matrix():
     """No single allocation of the eigensolver is as large as the entries in float64, which CuPy's own product takes."""
-    largest = {}
-    for compiles in (True, False):
-        with plugged_in(compiles=compiles, pool=False) as machine, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            sizes, stages = [0], [""]
+    sizes, stages = [0], [""]
 
-            def note(size, sizes=sizes, stages=stages):
-                if stages[-1] == "eigenvectors":
-                    sizes.append(size)
-                return False
+    def note(size):
+        sizes.append(size if stages[-1] == "eigenvectors" else 0)
+        return False
 
-            machine.refuse = note
-            found = on("cuda", "D7", dtype="mixed", progress=lambda stage, *_, stages=stages: stages.append(stage))
-            largest[compiles] = max(sizes)
-    entries = (found.diagnostics["mean_degree"] + 1) * len(found.coordinates)
-    assert largest[True] < 4 * entries
-    assert largest[False] == pytest.approx(8 * entries)
+    with plugged_in(pool=False, refuse=note):
+        found = on_cuda("D7", 1000, dtype="mixed", progress=lambda stage, *_: stages.append(stage))
+    assert 0 < max(sizes) < 4 * (found.diagnostics["mean_degree"] + 1) * len(found.coordinates)
 
 
 # --- where float64 is slow ---
@@ -247,9 +231,9 @@ def test_tangents_in_float32_are_within_their_bound(cupy, name):
 @pytest.mark.parametrize("name", first_of("D1", "D7"))
 def test_mixed_where_float64_is_slow(name):
     """On a card with float64 at 1/64 of the rate, the same set and zeta as on the CPU in float64."""
-    expected = on("cpu", name)
+    expected = on_cpu(name, SIZES[name])
     with plugged_in(double_ratio=64) as machine:
-        found = on("cuda", name, dtype="mixed")
+        found = on_cuda(name, SIZES[name], dtype="mixed")
     assert machine.counts["kernel tangent_rows_single"] >= 2 and not machine.counts["kernel tangent_rows_f64_w32"]
     cost = compare(found, expected)
     assert cost.same_set and cost.same_path

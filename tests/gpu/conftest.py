@@ -8,12 +8,22 @@ from contextlib import nullcontext
 import pytest
 
 from ies_gpu.backend.cuda import probe
+from ies_gpu.backend.kernels.cuda import launch
+from tests.backend.kernel_sides import Side
 from tests.real_cupy import plugged_in
+
+EMULATED = bool(os.environ.get("IES_GPU_EMULATED"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if EMULATED and "/gpu/" in item.nodeid and item.function.__module__.startswith("tests.backend"):
+            item.add_marker(pytest.mark.skip(reason="runs through CuPy on the CPU in tests/backend"))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def device():
-    with plugged_in(n_devices=2) if os.environ.get("IES_GPU_EMULATED") else nullcontext():
+    with plugged_in(n_devices=2) if EMULATED else nullcontext():
         found = probe()
         if not found.ok:
             pytest.skip(found.detail)
@@ -23,3 +33,13 @@ def device():
 @pytest.fixture
 def cupy(device):
     return pytest.importorskip("cupy")
+
+
+@pytest.fixture
+def machine(device):
+    """No machine: a real device counts nothing."""
+
+
+@pytest.fixture
+def side(cupy):
+    return Side(launch, cupy)

@@ -6,6 +6,7 @@ are the same call. The loops of the multilevel eigensolver are in :mod:`.plain_m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,13 +16,19 @@ from . import kernels_in, plain_multilevel
 globals().update(kernels_in(plain_multilevel))
 
 NAME = "plain"
-PAIR_BYTES = 64 << 20  # differences of pairs that exist at a time
+PART_BYTES = 64 << 20  # temporaries at a time
 FLOOR = 1e-30  # of det(U_S' U_S) / prod |u_k|^2: totals and regrets stay finite where a set has lost rank
 
 
 def threads(count: int) -> AbstractContextManager[None]:
     """Context in which the kernels use ``count`` threads: here the library's own."""
     return nullcontext()
+
+
+def parts(n: int, bytes_per_row: float) -> Iterator[slice]:
+    """Yield runs of rows whose temporaries fit: blocks of a GPU are sized for its kernels, which take far fewer."""
+    step = max(1, int(PART_BYTES / max(1, bytes_per_row)))
+    return (slice(first, min(n, first + step)) for first in range(0, n, step))
 
 
 def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array) -> Array:
@@ -66,7 +73,11 @@ def tangent_bytes(m: int, d: int, degree: float) -> float:
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """Return leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
-    return leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows), d)
+    xp, m, degree = namespace(Y), Y.shape[1], len(weights) / max(1, len(indptr) - 1)
+    U, sigma = xp.empty((len(rows), m, d), dtype=Y.dtype), xp.empty((len(rows), d), dtype=Y.dtype)
+    for part in parts(len(rows), tangent_bytes(m, d, degree)):
+        U[part], sigma[part] = leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows[part]), d)
+    return U, sigma
 
 
 def tangent_rows_single(
@@ -122,10 +133,11 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
 
     Write each point's ``best`` set, the first of those with the largest score, and that score.
     """
-    scores = log_volumes(U, subsets)
-    totals += scores.sum(axis=0)
-    best[:] = scores.argmax(axis=1)
-    best_score[:] = scores.max(axis=1)
+    for part in parts(len(U), score_bytes(max(1, len(subsets)), subsets.shape[1], U.shape[2])):
+        scores = log_volumes(U[part], subsets)
+        totals += scores.sum(axis=0)
+        best[part] = scores.argmax(axis=1)
+        best_score[part] = scores.max(axis=1)
 
 
 def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
@@ -156,8 +168,9 @@ def scaled_bytes(degree: float) -> float:
 
 def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right: Array) -> None:
     """Scale some consecutive rows of A in place, by ``diag(left) A diag(right)``; ``ends`` is their part of indptr."""
-    part = slice(int(ends[0]), int(ends[-1]))
-    data[part] *= namespace(data).repeat(left, ends[1:] - ends[:-1]) * right[indices[part]]
+    for rows in parts(len(left), scaled_bytes(len(data) / max(1, len(left)))):
+        part, counts = slice(int(ends[rows.start]), int(ends[rows.stop])), ends[1:][rows] - ends[:-1][rows]
+        data[part] *= namespace(data).repeat(left[rows], counts) * right[indices[part]]
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
@@ -212,9 +225,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
     a, b, aa, bb = (part.astype(xp.float32) for part in (a, b, aa, bb))
     i, j = xp.nonzero(aa[:, None] + bb - 2 * (a @ b.T) <= xp.float32(limit * (1 + 1e-6) + slack))
     value = xp.empty(len(i), dtype=rows.dtype)
-    step = max(1, PAIR_BYTES // (16 * rows.shape[1]))
-    for first in range(0, len(i), step):
-        part = slice(first, first + step)
+    for part in parts(len(i), 16 * rows.shape[1]):
         difference = rows[i[part]] - columns[j[part]]
         value[part] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]

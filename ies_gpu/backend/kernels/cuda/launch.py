@@ -24,7 +24,6 @@ MAX_COMPONENTS = 64
 MAX_DIM = 8
 MAX_SCORE_BLOCKS = 2_048  # with MAX_SETS: at most 32 MB of partial totals
 MAX_SETS = 2_048  # in one launch
-PART_BYTES = 64 << 20  # temporaries at a time of plain code in the place of a kernel, which takes far fewer
 CELL = 64  # points of the graph in a cell, at most
 MAX_COLUMNS = 16  # of them: with more in shared memory, too few blocks fit; matrix products compare those
 
@@ -65,8 +64,7 @@ def score_launch(n_points: int, m: int, d: int, n_sets: int, itemsize: int) -> L
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
     """Return what the kernel takes for one row beside the result: bases, eigenvalues and a row number, once more."""
-    beyond = m > MAX_COMPONENTS or d > MAX_DIM
-    return plain.tangent_bytes(m, d, degree) if beyond else 8.0 * (m * d + d + 1)
+    return 8.0 * (m * d + d + 1)
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
@@ -107,31 +105,9 @@ def tangents_by(
     return U, sigma
 
 
-def tangents_in_parts(
-    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
-) -> tuple[Array, Array]:
-    """Do as ``plain.tangent_rows`` with bounded temporaries, for blocks that were sized for the kernel."""
-    xp, m = namespace(Y), Y.shape[1]
-    U, sigma = xp.empty((len(rows), m, d), dtype=Y.dtype), xp.empty((len(rows), d), dtype=Y.dtype)
-    degree = len(weights) / max(1, len(indptr) - 1)
-    step = max(1, int(PART_BYTES / plain.tangent_bytes(m, d, degree)))
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        U[part], sigma[part] = plain.tangent_rows(indptr, indices, weights, Y, rows[part], d)
-    return U, sigma
-
-
 def score_bytes(q: int, s: int, d: int) -> float:
     """Return what scoring takes for one point: its best set and its score, twice, beside 32 MB of partial totals."""
-    return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
-
-
-def score_in_parts(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
-    """Do as ``plain.score_block`` with bounded temporaries, for blocks that were sized for the kernel."""
-    step = max(1, int(PART_BYTES / plain.score_bytes(max(1, len(subsets)), subsets.shape[1], U.shape[2])))
-    for first in range(0, len(U), step):
-        part = slice(first, first + step)
-        plain.score_block(U[part], subsets, totals, best[part], best_score[part])
+    return 24.0
 
 
 def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
@@ -142,7 +118,7 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
     """
     n_points, m, d = U.shape
     if m > MAX_COMPONENTS or d > MAX_DIM or len(subsets) == 0:
-        score_in_parts(U, subsets, totals, best, best_score)
+        plain.score_block(U, subsets, totals, best, best_score)
         return
     xp = namespace(U)
     kernel = text.load_kernel("score_block", f"score_block_{d}_{text.suffix(U.dtype)}")
