@@ -44,7 +44,7 @@ def tangent_launch(n_rows: int, m: int, itemsize: int) -> Launch:
     in the source: one matrix or tile, nine vectors, twelve int32; 38 KB at most.
     """
     side = -(-m // 4)
-    width, stride = max(16, 4 * side), 4 * side + (4 if side == 4 else side < 6)
+    width, stride = max(16, 4 * side), 4 * side + (side < 6) + 3 * (side == 4)
     warps = max(2, -(-side * (side + 1) // 2 // 32))
     values = max(m * (m | 1), width * stride) + 9 * width
     return Launch(min(n_rows, csr.MAX_BLOCKS), 32 * warps, values * itemsize + 12 * 4)

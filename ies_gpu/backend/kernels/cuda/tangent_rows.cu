@@ -36,7 +36,7 @@ template <> struct Precision<double> {
 
 // From one neighbour of a tile to the next. Threads of a half warp read one column of many patches, and where patches are
 // few, of several neighbours: these rows begin in banks of their own.
-__device__ int tile_stride(int side) { return side * PATCH + (side == 4 ? 4 : side < 6 ? 1 : 0); }
+__device__ int tile_stride(int side) { return side * PATCH + (side < 6) + 3 * (side == 4); }
 
 // Shared memory of one row: a matrix and nine vectors of `width` values (m rounded up to whole patches, at least 16),
 // then twelve int. Found by arithmetic, because pointers would take registers.
