@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from .machine import always, handles, new_handle, nothing
-from .views import CUDA_TYPES, LETTERS, added, number, on_device, turned, view
+from .views import CUDA_TYPES, added, number, on_device, turned, view
 
 INDEX_TYPES = {2: "int32", 3: "int64"}
 
@@ -42,8 +41,7 @@ class Csr:
         return scipy.sparse.csr_matrix((data, indices, indptr), shape=(self.rows, self.columns))
 
 
-kept: dict[int, Any] = {}  # descriptors, and products that are not fetched yet, by handle
-products: dict[int, scipy.sparse.csr_matrix] = {}
+kept: dict[int, Any] = {}  # descriptors by handle
 
 
 def keep(value: Any) -> int:
@@ -67,10 +65,6 @@ def create_dense(rows, columns, leading, address, kind, by_rows):
     return keep((address, CUDA_TYPES[kind], (rows, columns), steps))
 
 
-def set_addresses(handle, indptr, indices, data):
-    kept[handle].indptr, kept[handle].indices, kept[handle].data = indptr, indices, data
-
-
 def tell_size(handle, rows, columns, nnz):
     sizes = kept[handle].rows, kept[handle].columns, kept[handle].nnz
     for address, size in zip((rows, columns, nnz), sizes, strict=True):
@@ -92,18 +86,6 @@ def block_product(_, ta, tb, alpha, a, b, beta, c, kind, algorithm, buffer):
     added(view(*kept[c]), product, number(beta, dtype))
 
 
-def sparse_product(_, ta, tb, alpha, a, b, beta, c, kind, algorithm, descriptor, size, buffer):
-    products[c] = kept[a].matrix() @ kept[b].matrix()
-    products[c].sort_indices()
-    kept[c].nnz = products[c].nnz
-    return 64
-
-
-def fetch_product(_, ta, tb, alpha, a, b, beta, c, kind, algorithm, descriptor):
-    found, (data, indices, indptr) = products.pop(c), kept[c].parts()
-    data[...], indices[...], indptr[...] = number(alpha, kept[c].dtype) * found.data, found.indices, found.indptr
-
-
 # --- orders and formats ---
 
 
@@ -111,7 +93,7 @@ def rows_of(indptr: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
-def sort_rows(indptr, indices, permutation, rows, nnz):
+def sort_rows(_, rows, columns, nnz, descriptor, indptr, indices, permutation, buffer):
     p, i, q = view(indptr, "int32", (rows + 1,)), view(indices, "int32", (nnz,)), view(permutation, "int32", (nnz,))
     order = np.lexsort((i, rows_of(p)))
     i[...], q[...] = i[order], q[order]
@@ -170,51 +152,47 @@ def count_sum(_, m, n, da, na, pa, ia, db, nb, pb, ib, dc, pc, total, buffer):
     ctypes.c_int.from_address(total).value = found.nnz
 
 
-def of_type(letter: str) -> dict[str, Callable[..., Any]]:
-    dtype = LETTERS[letter]
+def sum_of_two(_, m, n, alpha, da, na, xa, pa, ia, beta, db, nb, xb, pb, ib, dc, xc, pc, ic, buffer):
+    found = pattern(m, n, na, pa, ia) + pattern(m, n, nb, pb, ib)
+    found.sort_indices()
+    keys, values = rows_of(found.indptr) * n + found.indices, np.zeros(found.nnz)
+    for factor, nnz, data, indptr, indices in ((alpha, na, xa, pa, ia), (beta, nb, xb, pb, ib)):
+        rows = rows_of(view(indptr, "int32", (m + 1,)))
+        places = np.searchsorted(keys, rows * n + view(indices, "int32", (nnz,)))
+        values[places] += number(factor, "float64") * view(data, "float64", (nnz,))
+    view(ic, "int32", (found.nnz,))[...], view(xc, "float64", (found.nnz,))[...] = found.indices, values
 
-    def csrgeam2(_, m, n, alpha, da, na, xa, pa, ia, beta, db, nb, xb, pb, ib, dc, xc, pc, ic, buffer):
-        found = pattern(m, n, na, pa, ia) + pattern(m, n, nb, pb, ib)
-        found.sort_indices()
-        keys, values = rows_of(found.indptr) * n + found.indices, np.zeros(found.nnz, dtype)
-        for factor, nnz, data, indptr, indices in ((alpha, na, xa, pa, ia), (beta, nb, xb, pb, ib)):
-            rows = rows_of(view(indptr, "int32", (m + 1,)))
-            places = np.searchsorted(keys, rows * n + view(indices, "int32", (nnz,)))
-            values[places] += number(factor, dtype) * view(data, dtype, (nnz,))
-        view(ic, "int32", (found.nnz,))[...], view(xc, dtype, (found.nnz,))[...] = found.indices, values
 
-    def nnz_compress(_, m, descriptor, data, indptr, per_row, tol):
-        p = view(indptr, "int32", (m + 1,))
-        kept_ = np.abs(view(data, dtype, (int(p[-1]),))) > tol
-        view(per_row, "int32", (m,))[...] = np.bincount(rows_of(p)[kept_], minlength=m)
-        return int(kept_.sum())
+def count_large(_, m, descriptor, data, indptr, per_row, tol):
+    p = view(indptr, "int32", (m + 1,))
+    large = np.abs(view(data, "float64", (int(p[-1]),))) > tol
+    view(per_row, "int32", (m,))[...] = np.bincount(rows_of(p)[large], minlength=m)
+    return int(large.sum())
 
-    def csr2csr_compress(_, m, n, descriptor, data, indices, indptr, nnz, per_row, to_data, to_indices, to_indptr, tol):
-        x, i, counts = view(data, dtype, (nnz,)), view(indices, "int32", (nnz,)), view(per_row, "int32", (m,))
-        large = np.abs(x) > tol
-        view(to_indptr, "int32", (m + 1,))[...] = np.concatenate(([0], np.cumsum(counts)))
-        size = (int(large.sum()),)
-        view(to_data, dtype, size)[...], view(to_indices, "int32", size)[...] = x[large], i[large]
 
-    found = {"csrgeam2": csrgeam2, "nnz_compress": nnz_compress, "csr2csr_compress": csr2csr_compress}
-    return {f"{letter}{name}": function for name, function in found.items()}
+def keep_large(_, m, n, descriptor, data, indices, indptr, nnz, per_row, to_data, to_indices, to_indptr, tol):
+    x, i, counts = view(data, "float64", (nnz,)), view(indices, "int32", (nnz,)), view(per_row, "int32", (m,))
+    large = np.abs(x) > tol
+    view(to_indptr, "int32", (m + 1,))[...] = np.concatenate(([0], np.cumsum(counts)))
+    size = (int(large.sum()),)
+    view(to_data, "float64", size)[...], view(to_indices, "int32", size)[...] = x[large], i[large]
 
 
 COMPUTED = {
-    "spMV": vector_product, "spMM": block_product, "spGEMM_compute": sparse_product, "spGEMM_copy": fetch_product,
-    "createIdentityPermutation": count_up, "gather": gather, "xcoo2csr": ends_of, "xcsr2coo": rows_from,
-    "xcsrsort": lambda h, m, n, nnz, d, p, i, q, b: sort_rows(p, i, q, m, nnz),
+    "spMV": vector_product, "spMM": block_product, "createIdentityPermutation": count_up, "gather": gather,
+    "xcoo2csr": ends_of, "xcsr2coo": rows_from, "xcsrsort": sort_rows,
     "csr2cscEx2": csr_to_csc, "denseToSparse_analysis": count_entries, "denseToSparse_convert": to_sparse,
-    "sparseToDense": to_dense, "xcsrgeam2Nnz": count_sum, **of_type("s"), **of_type("d"),
+    "sparseToDense": to_dense, "xcsrgeam2Nnz": count_sum, "dcsrgeam2": sum_of_two, "dnnz_compress": count_large,
+    "dcsr2csr_compress": keep_large,
 }  # fmt: skip
 NO_BUFFER = [
     *(f"{name}_bufferSize" for name in ("spMV", "spMM", "csr2cscEx2", "denseToSparse", "sparseToDense")),
-    *(f"{name}_bufferSizeExt" for name in ("xcsrsort", "scsrgeam2", "dcsrgeam2")),
+    *(f"{name}_bufferSizeExt" for name in ("xcsrsort", "dcsrgeam2")),
 ]
-CREATED = ("create", "createMatDescr", "spGEMM_createDescr")
+CREATED = ("create", "createMatDescr")
 IGNORED = (
     "destroy", "setStream", "setPointerMode", "destroyMatDescr", "setMatIndexBase", "setMatType", "setMatFillMode",
-    "setMatDiagType", "spGEMM_destroyDescr",
+    "setMatDiagType",
 )  # fmt: skip
 FUNCTIONS = {
     **dict.fromkeys(CREATED, new_handle), **dict.fromkeys(IGNORED, nothing), **dict.fromkeys(NO_BUFFER, always(64)),
@@ -222,6 +200,5 @@ FUNCTIONS = {
     "getVersion": always(12510), "createCsr": create_csr, "createDnMat": create_dense,
     "createDnVec": lambda n, address, kind: keep((address, CUDA_TYPES[kind], (n,))),
     "createSpVec": lambda n, nnz, i, p, ki, b, kind: keep((nnz, CUDA_TYPES[kind], p, i, INDEX_TYPES[ki])),
-    "spGEMM_workEstimation": always(64), "csrSetPointers": set_addresses, "spMatGetSize": tell_size,
-    **on_device(COMPUTED),
+    "spMatGetSize": tell_size, **on_device(COMPUTED),
 }  # fmt: skip
