@@ -49,8 +49,8 @@ def select_coordinates(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), optional
-        The points, one row per point: a NumPy or CuPy array, a data frame, or anything that speaks DLPack. Arrays on a
-        GPU are used where they are.
+        The points, one row per point: a NumPy or CuPy array, a data frame, or a tensor. Arrays on a GPU are used where
+        they are.
     graph : sparse matrix or ndarray of shape (n_samples, n_samples), optional
         Distances between neighbours, symmetric. Infinity in a dense matrix means "not neighbours".
     kernel : sparse matrix or ndarray of shape (n_samples, n_samples), optional

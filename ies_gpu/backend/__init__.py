@@ -16,8 +16,6 @@ from ..findings import option, refusal, tell, warning
 from .array import Array
 from .base import Backend, Block, current
 from .cpu import CpuBackend
-from .dlpack import cuda_device, is_foreign
-from .dlpack import host_view as host_view
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -92,8 +90,8 @@ def backend_of(array: Array) -> Backend:
     Parameters
     ----------
     array : array-like or sparse matrix
-        A NumPy or CuPy array, a sparse matrix of either library, or an array of another library that speaks DLPack.
-        Lists and other objects belong to the CPU.
+        A NumPy or CuPy array, a sparse matrix of either library, or a tensor of another library on a GPU. Lists and
+        other objects belong to the CPU.
 
     Returns
     -------
@@ -110,29 +108,27 @@ def backend_of(array: Array) -> Backend:
     active = current.get()
     if active is not None and active.owns(array):
         return active
-    if is_foreign(array):
-        remote = cuda_device(array) is not None
-    else:
-        library = type(array).__module__.partition(".")[0]
-        ours = "cupy" in sys.modules and library in ("cupy", "cupyx")
-        remote = ours or hasattr(array, "__cuda_array_interface__")
-    if not remote:
+    ours = "cupy" in sys.modules and type(array).__module__.partition(".")[0] in ("cupy", "cupyx")
+    if not ours and not hasattr(array, "__cuda_array_interface__"):
         return _host()
     from .cuda import backend_on_device
 
     return backend_on_device(array)
 
 
-def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def at_home(function: Callable[Arguments, Result], *, or_host: bool = False) -> Callable[Arguments, Result]:
     """Decorate public functions: they work where their first array on a GPU lives, whichever device is current.
 
     CuPy starts kernels on the current device, some without a look at where the arrays are: those would read addresses
-    of another one. A Laplacian and a result live where their arrays do.
+    of another one. A Laplacian and a result live where their arrays do. ``or_host`` lets the host's backend be active
+    where there is none and no other is.
     """
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         home = device_of(chain(args, kwargs.values()))
+        if home is None and or_host and current.get() is None:
+            home = _host()
         with nullcontext() if home is None else home.active():
             return function(*args, **kwargs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any, TypeAlias
 
@@ -80,28 +81,29 @@ def folded_rows(k: int) -> int:
     return max(FOLD, WIDE_ENOUGH // max(1, k))
 
 
-def column_sums(A: Any) -> Array:
-    """Return sums (k,) over the rows of A (n, k), in float64."""
+def _folded(A: Any, reduce: Any, join: Any) -> Array:
+    """Reduce the rows of A side by side, then those of the result, and what was left over."""
     n, k = A.shape
     fold = folded_rows(k)
+    head = n // fold * fold
+    found = reduce(reduce(A[:head].reshape(-1, fold * k)).reshape(fold, k))
+    return found if head == n else join(found, reduce(A[head:]))
+
+
+def column_sums(A: Any) -> Array:
+    """Return sums (k,) over the rows of A (n, k), in float64."""
     if isinstance(A, np.ndarray):
         return A.sum(axis=0, dtype="float64")
-    if n < 2 * fold:
-        return namespace(A).ones(n) @ A.astype("float64", copy=False)
-    head = n // fold * fold
-    sums = A[:head].reshape(-1, fold * k).sum(axis=0, dtype="float64").reshape(fold, k).sum(axis=0)
-    return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")
+    if len(A) < 2 * folded_rows(A.shape[1]):
+        return namespace(A).ones(len(A)) @ A.astype("float64", copy=False)
+    return _folded(A, lambda rows: rows.sum(axis=0, dtype="float64"), operator.add)
 
 
 def column_maxima(A: Any) -> Array:
     """Return maxima (k,) over the rows of A (n, k)."""
-    n, k = A.shape
-    fold = folded_rows(k)
-    if isinstance(A, np.ndarray) or n < 2 * fold:
+    if isinstance(A, np.ndarray) or len(A) < 2 * folded_rows(A.shape[1]):
         return A.max(axis=0)
-    head = n // fold * fold
-    maxima = A[:head].reshape(-1, fold * k).max(axis=0).reshape(fold, k).max(axis=0)
-    return maxima if head == n else namespace(A).maximum(maxima, A[head:].max(axis=0))
+    return _folded(A, lambda rows: rows.max(axis=0), namespace(A).maximum)
 
 
 def column_ends(A: Any) -> tuple[Array, Array]:

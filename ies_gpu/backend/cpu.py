@@ -16,7 +16,6 @@ import scipy.spatial
 
 from .array import Array
 from .base import Backend, without_self
-from .dlpack import is_foreign, shared
 from .kernels import plain
 from .machine import available_memory, available_threads, cached_property, loading, single_thread
 
@@ -79,7 +78,7 @@ class CpuBackend(Backend):
         return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)
 
     def asarray(self, array: Array, dtype: Any = None) -> Array:
-        return np.asarray(shared(array, np) if is_foreign(array) else array, dtype=dtype)
+        return np.asarray(array, dtype=dtype)
 
     def to_host(self, array: Array) -> Array:
         return self.asarray(array)

@@ -19,7 +19,6 @@ from .array import Array, column_sums, row_counts
 from .base import Backend, Block, without_self
 from .compare import Kernels
 from .cpu import CpuBackend
-from .dlpack import cuda_device, is_foreign, shared
 
 KEPT = 50  # compiled kernels in CuPy's folder, with fewer of which a run will compile in silence for a while
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
@@ -250,12 +249,10 @@ class CudaBackend(Backend):
 
     def asarray(self, array: Array, dtype: Any = None) -> Array:
         with self.xp.cuda.Device(self.number):
-            if is_foreign(array):  # a tensor of another library
-                array = shared(array, np if cuda_device(array) is None else self.xp)
             return self.xp.asarray(array, dtype=dtype)
 
     def to_host(self, array: Array) -> Array:
-        if is_foreign(array) or hasattr(array, "__cuda_array_interface__"):
+        if hasattr(array, "__cuda_array_interface__"):
             array = self.asarray(array)
         if not isinstance(array, self.xp.ndarray):
             return np.asarray(array)
@@ -354,7 +351,5 @@ def backend_on_device(array: Array) -> Backend:
         runtime = importlib.import_module("cupy").cuda.runtime
     except (ImportError, OSError) as error:
         raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
-    if is_foreign(array):
-        return _device_backend(cuda_device(array) or 0)
     pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
     return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

@@ -7,15 +7,12 @@ made of others calls them through ``do``, which is :func:`call` unless a run tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
-from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
-from . import active_backend, device_of
-from .base import current
+from . import at_home
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -50,14 +47,9 @@ def step(name: str, **more: Any) -> Callable[[Callable[Arguments, Result]], Call
     """
 
     def marked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        @wraps(function)
-        def at_home(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            home = device_of(chain(args, kwargs.values())) or (None if current.get() else active_backend())
-            with nullcontext() if home is None else home.active():
-                return function(*args, **kwargs)
-
-        at_home.step = Step(name, **more)  # type: ignore[attr-defined]
-        return at_home
+        found = at_home(function, or_host=True)
+        found.step = Step(name, **more)  # type: ignore[attr-defined]
+        return found
 
     return marked
 

@@ -12,7 +12,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from ..backend import at_home, backend_of, host_view, to_host
+from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array, extent
 from ..embedding.graph import check_sides, points_in_metric
 from ..embedding.laplacian import with_diagonal
@@ -193,7 +193,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             Points.
         """
         check_is_fitted(self)
-        return self.model_.inverse_transform(host_view(X) if backend_of(X).device == "cpu" else X)
+        return self.model_.inverse_transform(X)
 
     @property
     def inverse_error_(self) -> InverseError:
@@ -237,7 +237,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         sparse = ["csr", "csc", "coo"] if self._precomputed else False
         checks = {"ensure_min_samples": FEWEST if reset else 1, "ensure_all_finite": False, "accept_sparse": sparse}
         try:
-            X = validate_data(self, host_view(X), reset=reset, dtype=np.float64, **checks)
+            X = validate_data(self, X, reset=reset, dtype=np.float64, **checks)
         except MemoryError:
             raise
         except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves

@@ -101,7 +101,7 @@ def test_tensors_of_pytorch_are_seen_without_a_copy(cupy):
     seen = check_points(tensor)
     assert seen.data.ptr == tensor.data_ptr()
     assert_agreement(select_coordinates(tensor, **arguments), on_cpu("D1", 1500))
-    with pytest.raises(TypeError, match=r"requires grad.*\.detach\(\)"):
+    with pytest.raises((RuntimeError, TypeError), match="detach"):
         select_coordinates(tensor.requires_grad_(), **arguments)
 
 
