@@ -128,8 +128,9 @@ def molecular_features(case: RealCase, path: Path, n: int | None) -> Features:
     for name, atoms in case.torsions.items():
         cosine, sine = datasets.torsion_features(R, [atoms]).T
         colors[name] = np.arctan2(sine, cosine)
-    if "q" in loaded.values:
-        colors["reaction coordinate"] = loaded.values["q"][rows].astype(float)
+    with np.load(path) as file:
+        if "q" in file:
+            colors["reaction coordinate"] = file["q"][rows].astype(float)
     mirror = None if case.swap is None else mirror_images(R, case.swap, transform, found)
     return Features(found.transform(angles), rows, found.explained_variance_ratio_.sum(), colors, (), mirror)
 

@@ -95,10 +95,12 @@ class Parser(argparse.ArgumentParser):
         for flag in self._option_string_actions:
             variable = PREFIX + flag.removeprefix("--").replace("-", "_").upper()
             text = os.environ.get(variable) if flag.startswith("--") and flag not in OWN_WAY else None
-            if text and self._is_switch(flag) and text.lower() not in SWITCH:
-                self.error(f"{variable} must be true or false, got {text!r}")
-            if text:
-                found[flag] = SWITCH[text.lower()] if self._is_switch(flag) else text
+            if text and self._is_switch(flag):
+                if text.lower() not in SWITCH:
+                    self.error(f"{variable} must be true or false, got {text!r}")
+                found[flag] = SWITCH[text.lower()]
+            elif text:
+                found[flag] = text
         return found
 
     def _is_switch(self, flag: str) -> bool:
@@ -128,13 +130,8 @@ def add_reading(option: Callable[..., Any]) -> None:
 
 def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return what of a file these options choose, for ``read_table``."""
-    columns = None if args.columns is None else column_names(args.columns)
+    columns = None if args.columns is None else [name.strip() for name in args.columns.split(",")]
     return {"key": args.key, "columns": columns, "index_col": args.index_col}
-
-
-def column_names(text: str) -> tuple[str, ...]:
-    """Return columns that are separated by commas."""
-    return tuple(name.strip() for name in text.split(","))
 
 
 def flags_of(name: str) -> list[str]:
@@ -231,26 +228,16 @@ def in_flags(name: str, value: str | None, known: Collection[str] | None = None)
     """Write an option as a flag, or as the variable that every command heeds where the command has no such flag."""
     if name == "client":
         return "a cluster"
-    if name == "device" and known is not None and "--device" not in known:
-        return f"IES_GPU_DEVICE={plain(value or '')}".rstrip("=")
-    flag = FLAGS.get(name)
-    if name == "n_samples" and "-n" in (known or ()):
-        flag = "-n"
+    flag = "-n" if name == "n_samples" and "-n" in (known or ()) else FLAGS.get(name)
     if flag is None:
         return in_python(name, value)
-    if name in ("self_loops", "untangle") and value == "False":
-        return f"--no-{flag.removeprefix('--')}"
-    if value is None or value == "True":
-        return flag
-    if name == "memory_limit":  # in powers of 1024, rounded up
-        size = int(value)
-        return f"{flag} {size >> 30}G" if size % (1 << 30) == 0 else f"{flag} {-(-size >> 20)}M"
-    return f"{flag} {plain(value)}"
-
-
-def plain(value: str) -> str:
-    """Return a value as a shell takes it: words without the quotes of Python."""
-    with suppress(ValueError, SyntaxError):
-        found = literal_eval(value)
-        return found if isinstance(found, str) else value
-    return value
+    if value in ("False", "True"):
+        return flag if value == "True" else flags_of(name)[0]
+    plain = value
+    with suppress(ValueError, SyntaxError, TypeError):  # words without the quotes of Python
+        plain = found if isinstance(found := literal_eval(value), str) else value
+    if name == "memory_limit" and value:  # in powers of 1024, rounded up
+        plain = f"{int(value) >> 30}G" if int(value) % (1 << 30) == 0 else f"{-(-int(value) >> 20)}M"
+    if name == "device" and known is not None and "--device" not in known:
+        return "IES_GPU_DEVICE" + (f"={plain}" if plain else "")
+    return flag if value is None else f"{flag} {plain}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -35,23 +35,19 @@ class Trajectory:
     Attributes
     ----------
     R : ndarray of shape (n_frames, n_atoms, 3)
-        Positions, in the unit of the source, usually Angstrom.
+        Positions, in the unit of the file, usually Angstrom.
     z : ndarray of shape (n_atoms,)
-        Atomic numbers, 0 where the source does not know the element.
-    values : dict of {str: ndarray of shape (n_frames, ...)}
-        Whatever else the source gives per frame, such as energies.
+        Atomic numbers, 0 where the file does not know the element.
     """
 
     R: np.ndarray
     z: np.ndarray
-    values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.R)
 
     def __repr__(self) -> str:
-        names = f", with {', '.join(self.values)}" if self.values else ""
-        return f"Trajectory({len(self.R):,} frames of {len(self.z)} atoms{names})"
+        return f"Trajectory({len(self.R):,} frames of {len(self.z)} atoms)"
 
 
 def load_molecule(
@@ -77,7 +73,7 @@ def load_molecule(
     Returns
     -------
     Trajectory
-        Positions, atomic numbers, and whatever else the file gives per frame.
+        Positions and atomic numbers.
 
     Examples
     --------
@@ -119,20 +115,20 @@ def load_molecule(
     if atoms is None or topology is not None:
         return found
     kept = sorted(_checked_atoms(atoms, len(found.z)))
-    return Trajectory(found.R[:, kept], found.z[kept], found.values)
+    return Trajectory(found.R[:, kept], found.z[kept])
 
 
 def _read_npz(path: Path) -> Trajectory:
     arrays = read_numbers(path)
     there = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
-    R = next((arrays.pop(name) for name in POSITIONS if name in arrays), None)
+    R = next((arrays[name] for name in POSITIONS if name in arrays), None)
     if R is None or R.ndim != 3:
         wanted = f"positions (frames, atoms, 3) called {', '.join(POSITIONS)}"
         raise refusal("file.no_array", f"{path} has no {wanted}; its arrays of numbers: {there}")
-    z = next((arrays.pop(name) for name in NUMBERS if name in arrays), np.zeros(R.shape[1], dtype=int))
+    z = next((arrays[name] for name in NUMBERS if name in arrays), np.zeros(R.shape[1], dtype=int))
     if z.ndim == 2 and len(z) and (z == z[0]).all():
         z = z[0]  # some files repeat the atoms for each frame
-    return Trajectory(R, z, {name: a for name, a in arrays.items() if a.ndim and len(a) == len(R)})
+    return Trajectory(R, z)
 
 
 def _read_trajectory(path: Path, topology: Any, atoms: Sequence[int] | None) -> Trajectory:
@@ -155,12 +151,7 @@ def _read_xyz(path: Path) -> Trajectory:
     if other := [k for k, numbers in enumerate(z) if not np.array_equal(numbers, z[0])]:
         text = f"{path}: frame {other[0]} has different atoms from frame 0"
         raise refusal("file.atoms", text, "keep one molecule, atoms in one order")
-    # energies, and what the comment lines give
-    known = [{**frame.info, **getattr(frame.calc, "results", {})} for frame in frames]
-    shared = [key for key in known[0] if all(np.isscalar(values.get(key)) for values in known)]
-    columns = {str(key): np.array([values[key] for values in known]) for key in shared}
-    values = {key: column for key, column in columns.items() if column.dtype.kind in "buif"}
-    return Trajectory(np.array([frame.positions for frame in frames]), np.array(z[0]), values)
+    return Trajectory(np.array([frame.positions for frame in frames]), np.array(z[0]))
 
 
 @at_home

@@ -51,12 +51,9 @@ class Dataset:
     reference_subset: tuple[int, ...]
 
     def __repr__(self) -> str:
-        shape = " x ".join(map(str, self.X.shape))
-        return (
-            f"Dataset({self.name}, {self.title}: {shape}, bandwidth={self.bandwidth}, "
-            f"intrinsic_dim={self.intrinsic_dim}, subset_size={self.subset_size}, "
-            f"the paper chooses {names_text(self.reference_subset)})"
-        )
+        (n, D), chosen = self.X.shape, names_text(self.reference_subset)
+        known = f"bandwidth={self.bandwidth}, intrinsic_dim={self.intrinsic_dim}, subset_size={self.subset_size}"
+        return f"Dataset({self.name}, {self.title}: {n} x {D}, {known}, the paper chooses {chosen})"
 
 
 def strip(
@@ -184,11 +181,8 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     Examples
     --------
     >>> from ies_gpu import datasets
-    >>> strip = datasets.load("D1", n_samples=400)
-    >>> strip
+    >>> datasets.load("D1", n_samples=400)
     Dataset(D1, strip: 400 x 3, bandwidth=0.25, intrinsic_dim=2, subset_size=2, the paper chooses phi1, phi7)
-    >>> strip.X.shape, sorted(strip.colors)
-    ((400, 3), ['x', 'y'])
     """
     name = check_choice("name", name.upper() if isinstance(name, str) else name, names())
     title, sample, shape, bandwidth, d, s, chosen, default = TABLE[name]

@@ -185,7 +185,6 @@ def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None)
 
 
 def needs(path: Path, library: str, extra: str) -> ImportError:
-    """Return the error that says what to install."""
     return ImportError(f"{path} needs {library}: pip install 'ies-gpu[{extra}]'")
 
 
@@ -199,6 +198,10 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
     nbytes: int
 
+    def refuse_objects(self, path: Path) -> None:
+        if self.dtype.hasobject:  # they would have to be unpickled
+            raise refusal("file.objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
+
 
 def read_header_of(file: Any, size: int) -> Header:
     """Read the header of an array in a file of some size, and nothing behind it."""
@@ -211,18 +214,13 @@ def read_header_of(file: Any, size: int) -> Header:
     return Header(shape, dtype, nbytes)
 
 
-def refuse_objects(path: Path, header: Header) -> None:
-    if header.dtype.hasobject:  # they would have to be unpickled
-        raise refusal("file.objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
-
-
 def read_npy(path: Path, key: str | None) -> np.ndarray:
     """Read an ``.npy`` file, or map it if it is large."""
     if zipfile.is_zipfile(path):
         raise refusal("file.ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
     with open(path, "rb") as file:
         header = read_header_of(file, path.stat().st_size)
-    refuse_objects(path, header)
+    header.refuse_objects(path)
     small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
     return np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
 
@@ -257,7 +255,7 @@ def read_npz(path: Path, key: str | None) -> np.ndarray:
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
             raise refusal("file.result", f"{path} is a result or a model of ies-gpu, not points", way)
         key = only_points(path, {name: header.shape for name, header in headers.items()}, key)
-        refuse_objects(path, headers[key])
+        headers[key].refuse_objects(path)
         check_fits(path, headers[key].nbytes)
         return read_member(archive, archive.getinfo(f"{key}.npy"))
 

@@ -39,6 +39,10 @@ def check_local(path: Path) -> None:
         raise ValueError(f"{scheme_of(path.as_posix()).partition(':')[0]}: pass a URL as text, not as a pathlib.Path")
 
 
+def scheme_of(url: str) -> str:
+    return url.partition("://")[0].lower()
+
+
 def shown(url: str) -> str:
     """Return a URL for people and logs without password, query and fragment, which may be secret; a path as it is."""
     if not is_remote(url):
@@ -53,11 +57,7 @@ def name_of(url: str) -> str:
     return re.sub(r"[^\w.-]", "_", PurePosixPath(shown(url)).name).lstrip(".")[-100:] or "file"
 
 
-def scheme_of(url: str) -> str:
-    return url.partition("://")[0].lower()
-
-
-def check_remote(url: str) -> str:
+def check_remote(url: str) -> None:
     """Check the form of a URL that will be read."""
     if scheme_of(url) not in SCHEMES:
         raise ValueError(f"{shown(url)}: URLs must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
@@ -65,14 +65,11 @@ def check_remote(url: str) -> str:
         raise ValueError(f"{shown(url)}: a URL must not contain '::'; name the file itself")
     if not url.split("/")[2]:
         raise ValueError(f"{shown(url)} has no bucket or host; put it after the two slashes")
-    return url
 
 
-def check_remote_output(url: str, suffix: str) -> None:
+def check_remote_output(url: str) -> None:
     """Check, before long work, that a URL can be written; a bucket that cannot be listed is accepted."""
     check_remote(url)
-    if not shown(url).lower().endswith(suffix):
-        raise ValueError(f"{shown(url)}: the output must be a {suffix} file")
     if scheme_of(url) in READ_ONLY:
         raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
     if shown(url) != url:

@@ -23,37 +23,31 @@ SETTLED = 3600.0  # seconds without a change after which a temporary file counts
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
-    """Return a path or URL, as text or ``os.PathLike``, that a file system could know."""
+    """Return a path or URL that a file system could know and a terminal show: no long part, no control character."""
     try:
         text = os.fspath(path)
+        parts = os.fsencode(text).split(os.fsencode(os.sep))
+    except UnicodeEncodeError:  # half a character
+        parts = []
     except Exception:
         text = None
     if not isinstance(text, str):
         raise TypeError(f"path must be the name of a file, as text or pathlib.Path, got {brief(path)}") from None
-    if not text or not is_name(text):
-        raise ValueError(f"path must be a name that a file can have, got {brief(shown(text))}")
+    if not text or max(map(len, parts), default=256) > 255 or any(unicodedata.category(each) == "Cc" for each in text):
+        raise ValueError(f"path must be a name that a file can have, got {brief(shown(text))}") from None
     return path
-
-
-def is_name(text: str) -> bool:
-    """Return whether a file system could know this path, and a terminal show it: any bytes but control characters."""
-    try:
-        parts = os.fsencode(text).split(os.fsencode(os.sep))
-    except UnicodeEncodeError:  # half a character
-        return False
-    return max(map(len, parts)) <= 255 and not any(unicodedata.category(letter) == "Cc" for letter in text)
 
 
 def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
     """Check that a path can be written, before long work, so that its result is not lost at the end."""
-    if is_remote(check_path(path)):
-        check_remote_output(os.fspath(path), suffix)
-        return Path(path)
-    path = Path(path)
-    check_local(path)
-    if path.suffix.lower() != suffix:
-        text = f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}"
-        raise refusal("output.ending", text)
+    text, path = os.fspath(check_path(path)), Path(path)
+    if not is_remote(text):
+        check_local(path)
+    if os.path.splitext(shown(text))[1].lower() != suffix:
+        raise refusal("output.ending", f"{shown(text)}: the output must be a {suffix} file")
+    if is_remote(text):
+        check_remote_output(text)
+        return path
     if path.is_dir():
         raise refusal("output.folder", f"{path} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():

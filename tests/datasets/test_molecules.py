@@ -163,7 +163,7 @@ def test_npz_of_both_kinds(tmp_path, frames, names):
     np.savez(tmp_path / "m.npz", **arrays)
     back = datasets.load_molecule(tmp_path / "m.npz")
     np.testing.assert_array_equal(back.R, frames)
-    assert set(back.values) == {"energies"}
+    assert len(back) == 5 and back.z.tolist() == Z
     np.savez(tmp_path / "m.npz", **arrays | {names[1]: np.tile(Z, (5, 1))})  # repeated for each frame
     assert datasets.load_molecule(tmp_path / "m.npz").z.tolist() == Z
     np.savez(tmp_path / "m.npz", **arrays | {names[1]: np.array(["O", "H", "H"])})  # texts are not read
@@ -200,12 +200,11 @@ def test_xyz_plain_and_extended(tmp_path):
     needed("ase", "molecules")
     (tmp_path / "plain.xyz").write_text("2\n\nH 0 0 0\nCl 1.5 0 0\n2\nstep 2\nH 0 0 0.1\nCl 1.5e0 0 0\n")
     plain = datasets.load_molecule(tmp_path / "plain.xyz")
-    assert plain.R[1].tolist() == [[0, 0, 0.1], [1.5, 0, 0]] and plain.z.tolist() == [1, 17] and plain.values == {}
+    assert plain.R[1].tolist() == [[0, 0, 0.1], [1.5, 0, 0]] and plain.z.tolist() == [1, 17]
     comment = 'Lattice="9 0 0 0 9 0 0 0 9" Properties=id:I:1:pos:R:3:species:S:1:forces:R:3 energy=-3.5 q=2 pbc="F F F"'
     (tmp_path / "long.extxyz").write_text(f"1\n{comment}\n7 1 2 3 O 9 9 9\n")
     found = datasets.load_molecule(tmp_path / "long.extxyz")
     assert found.R.tolist() == [[[1, 2, 3]]] and found.z.tolist() == [8]
-    assert found.values["energy"].tolist() == [-3.5] and found.values["q"].tolist() == [2]
 
 
 @pytest.mark.parametrize(
