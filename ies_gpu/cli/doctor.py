@@ -61,44 +61,34 @@ def tell(facts: dict[str, Any]) -> None:
 
 def run_selftest(facts: dict[str, Any], device: str, points: int, *, as_json: bool) -> int:
     """Print facts, then a line per kernel and run as it finishes, or everything as JSON; return the exit status."""
+    from ..backend import get_backend
     from ..results.text import plain
-    from .selftest import compare, sides
+    from .selftest import compare
 
-    reference, tested = sides(device)
-    labels = reference.label, tested.label
-    status = [] if tested.backend.device != "cpu" else [NO_GPU]
-    outcomes = compare(reference, tested, points)
-    if as_json:
-        stages = [
-            found._asdict() | {"ok": found.ok, "seconds": dict(zip(labels, found.seconds, strict=True))}
-            for found in outcomes
-        ]
-        report = {
-            "report": "ies-gpu doctor --selftest",
-            "gpu_tested": not status,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "facts": facts,
-            "reference": {"label": labels[0], **reference.backend.describe()},
-            "tested": {"label": labels[1], **tested.backend.describe()},
-            "points": points,
-            "stages": stages,
-            "ok": all(stage["ok"] for stage in stages),
-        }
-        say_json(plain(report))
-        return 0 if report["ok"] else 1
-    listed("self-test", *status)
-    tell(facts)
-    listed("compared", f"{labels[1]} with {labels[0]}, {points:,} points")
-    say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{labels[0]:>11} s{labels[1]:>11} s")
-    wrong = []
-    for found in outcomes:
+    tested = get_backend(device)
+    status = [] if tested.device != "cpu" else [NO_GPU]
+    if not as_json:
+        listed("self-test", *status)
+        tell(facts)
+        listed("compared", f"{tested.device} with plain code and cpu, {points:,} points")
+        say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{'cpu':>11} s{'tested':>11} s")
+    stages, wrong = [], []
+    for found in compare(tested, points):
+        stages.append(found._asdict() | {"ok": found.ok})
         wrong += [] if found.ok else [f"{found.data} {found.stage}"]
-        numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
-        say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
-        if found.note:
-            say(f"    {' '.join(found.note.split())}")
-    say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
-    listed("self-test", *status)
+        if not as_json:
+            numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
+            say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
+            if found.note:
+                say(f"    {' '.join(found.note.split())}")
+    if as_json:
+        report = {"report": "ies-gpu doctor --selftest", "gpu_tested": not status, "facts": facts}
+        report |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "points": points}
+        report |= {"tested": tested.describe(), "stages": stages, "ok": not wrong}
+        say_json(plain(report))
+    else:
+        say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
+        listed("self-test", *status)
     return 1 if wrong else 0
 
 

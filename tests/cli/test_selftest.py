@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 from ies_gpu import select
+from ies_gpu.backend import get_backend
 from ies_gpu.backend.compare import TYPES
 from ies_gpu.cli import doctor, main, selftest
 from tests.backends import needs_cupy
@@ -36,7 +37,7 @@ def wrong_of(report: dict) -> dict[str, str]:
 def test_on_the_cpu_plain_code_and_numba_are_compared(capsys, strip_only):
     pytest.importorskip("numba")
     status, out = run_cli(capsys)
-    assert status == 0 and "numba with plain, 1,000 points" in out and max(map(len, out.splitlines())) <= 80
+    assert status == 0 and "cpu with plain code and cpu, 1,000 points" in out and max(map(len, out.splitlines())) <= 80
     said = " ".join(out.split())
     assert said.startswith(f"self-test {doctor.NO_GPU} versions")
     assert said.endswith(f"all stages agree self-test {doctor.NO_GPU}")
@@ -50,7 +51,7 @@ def test_the_report_has_every_kernel_and_run(capsys):
     named = [(stage["data"], stage["stage"]) for stage in report["stages"]]
     assert named == [*KERNELS, *((d, s) for d in ("D1", "D7") for s in RUNS)]
     assert all(0 <= stage["difference"] <= stage["bound"] for stage in report["stages"])
-    assert all(stage["seconds"]["numba"] > 0 and "plain" in stage["seconds"] for stage in report["stages"])
+    assert all(len(stage["seconds"]) == 2 and stage["seconds"][1] > 0 for stage in report["stages"])
 
 
 def test_whoever_asks_for_the_gpu_does_not_pass_without_one(capsys, monkeypatch):
@@ -66,7 +67,7 @@ def test_on_a_device_every_kernel_and_run_is_compared(capsys, strip_only):
         assert machine.current == 0
     report = json.loads(out)
     assert status == 0 and report["ok"] is True and len(report["stages"]) == len(KERNELS) + len(RUNS)
-    assert (report["reference"]["device"], report["tested"]["device"]) == ("cpu", "cuda:0")
+    assert report["tested"]["device"] == "cuda:0"
     assert (report["tested"]["kernels"], report["tested"]["gpu"]) == ("cuda", "CPU in disguise")
     assert report["facts"]["device"] == "cuda:0" and report["gpu_tested"] is True
     for kernel in ("tangent_rows_f64", "tangent_rows_f32", "score_block_2_f64", "product_f32_f64"):
@@ -116,11 +117,10 @@ def test_a_broken_cpu_kernel_is_reported(capsys, monkeypatch, strip_only):
 
     monkeypatch.setattr(fused, "score_block", broken)
     status, out = run_cli(capsys, "--json", "--device", "cpu")
-    assert status == 1 and {"score_block", "whole"} <= set(wrong_of(json.loads(out)))
+    assert status == 1 and "score_block" in wrong_of(json.loads(out))
 
 
 def test_a_run_that_raises_does_not_end_the_test(monkeypatch, strip_only):
-    reference, tested = selftest.sides("cpu")
     original = select.select_coordinates
 
     def failing(X, *, dtype, **options):
@@ -129,7 +129,7 @@ def test_a_run_that_raises_does_not_end_the_test(monkeypatch, strip_only):
         return original(X, dtype=dtype, **options)
 
     monkeypatch.setattr(select, "select_coordinates", failing)
-    outcomes = [outcome for outcome in selftest.compare(reference, tested, 1000) if outcome.data == "D1"]
+    outcomes = [outcome for outcome in selftest.compare(get_backend("cpu"), 1000) if outcome.data == "D1"]
     assert [outcome.ok for outcome in outcomes] == [True, False, True]
     assert outcomes[1].note == "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS"
 
