@@ -233,9 +233,9 @@ def in_flags(name: str, value: str | None, known: Collection[str] | None = None)
         return in_python(name, value)
     if value in ("False", "True"):
         return flag if value == "True" else flags_of(name)[0]
-    plain = value
-    with suppress(ValueError, SyntaxError, TypeError):  # words without the quotes of Python
-        plain = found if isinstance(found := literal_eval(value), str) else value
+    plain = value or ""
+    with suppress(ValueError, SyntaxError):  # words without the quotes of Python
+        plain = found if isinstance(found := literal_eval(plain), str) else plain
     if name == "memory_limit" and value:  # in powers of 1024, rounded up
         plain = f"{int(value) >> 30}G" if int(value) % (1 << 30) == 0 else f"{-(-int(value) >> 20)}M"
     if name == "device" and known is not None and "--device" not in known:
