@@ -26,7 +26,6 @@ from ..backend.kernels.plain import FLOOR
 from .criterion import CandidateSets
 from .heuristics import Pool, Subset, exchanged, grown
 
-NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 BATCH = 512  # sets scored side by side
 CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
@@ -34,7 +33,7 @@ SOUND = 0.25 * log(FLOOR)  # half the lowest score: a set that scores less at a 
 
 
 def branch_sets(
-    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, node_limit: int = NODES
+    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, node_limit: int = 20_000
 ) -> CandidateSets:
     """Name all sets that are scored, at zeta or (for None) along the path, with what is proved."""
     tree = Tree(bases, eigenvalues, s, node_limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,7 @@ from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
-from .branch_and_bound import NODES, branch_sets
 from .criterion import CandidateSets, Scores, all_sets, candidates, check_bases, score_pass
-from .heuristics import greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
 
 if TYPE_CHECKING:
@@ -118,11 +117,16 @@ def score_sets(
     return sets, score_pass(bases, sets.subsets, report)
 
 
+def loaded(module: str, name: str) -> Callable[..., CandidateSets]:
+    """Return a function of a module beside this one that is imported when it is called."""
+    return lambda *args, **limits: getattr(import_module(f".{module}", __package__), name)(*args, **limits)
+
+
 SEARCHES: dict[str, Callable[..., CandidateSets]] = {
     "exhaustive": lambda bases, eigenvalues, s, zeta: all_sets(bases.shape[1], s),
-    "greedy": greedy_sets,
-    "submodular": submodular_sets,
-    "branch_and_bound": branch_sets,
+    "greedy": loaded("heuristics", "greedy_sets"),
+    "submodular": loaded("heuristics", "submodular_sets"),
+    "branch_and_bound": loaded("branch_and_bound", "branch_sets"),
 }
 
 
@@ -300,7 +304,7 @@ def search_submodular(
 @at_home
 def search_branch_and_bound(
     bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75,
-    node_limit: int = NODES,
+    node_limit: int = 20_000,
 ) -> SearchResult:  # fmt: skip
     """Find the best set, as enumeration does, without scoring sets that cannot be the best.
 

@@ -17,7 +17,6 @@ from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian, with_transition
 from ..embedding.local import local_bandwidths
-from ..embedding.nystrom import KernelRule, kernel_sums
 from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
 from ..run.fit import Fit, Inputs, fit, laplacian_of, searched
@@ -201,6 +200,8 @@ def extended(X: Array, few: Trial) -> Array | None:
 
     Training and new points are both extended, leaving the point itself out.
     """
+    from ..embedding.nystrom import KernelRule, kernel_sums
+
     options, backend, own = few.run.options, few.run.backend, few.X
     xp, rule = backend.xp, KernelRule(options.bandwidth, options.radius, options.self_loops)
 
