@@ -15,6 +15,7 @@ at every point.
 from __future__ import annotations
 
 import heapq
+from functools import cache
 from itertools import combinations
 from math import inf, log
 
@@ -37,15 +38,12 @@ def branch_sets(
 ) -> CandidateSets:
     """Name all sets that are scored, at zeta or (for None) along the path, with what is proved."""
     tree = Tree(bases, eigenvalues, s, node_limit)
-    asked = tree.pool.trace(tree.search, zeta)
-    exact = tree.gap <= ROUNDING
-    if not exact:
-        guarantee = f"proved gap {tree.gap:.3g}: no set's loss is higher by more"
-    else:
-        guarantee = "exact" if zeta is not None else "exact path; regret exact over the pool only"
+    asked, exact = tree.pool.trace(tree.search, zeta), tree.gap <= ROUNDING
+    guarantee = "exact" if zeta is not None else "exact path; regret exact over the pool only"
     return tree.pool.named(
-        method="branch_and_bound", guarantee=guarantee, path_exact=exact and zeta is None, zetas_asked=asked,
-        gap=0.0 if exact else tree.gap, nodes=tree.nodes,
+        method="branch_and_bound", path_exact=exact and zeta is None, zetas_asked=asked, nodes=tree.nodes,
+        guarantee=guarantee if exact else f"proved gap {tree.gap:.3g}: no set's loss is higher by more",
+        gap=0.0 if exact else tree.gap,
     )  # fmt: skip
 
 
@@ -56,7 +54,8 @@ class Tree:
         bases = bases.astype(np.float64, copy=False)  # as bounds are: scores in float32 pass them by more than ROUNDING
         self.pool, self.s, self.node_limit = Pool(bases, eigenvalues, s), s, node_limit
         self.nodes, self.gap = 0, 0.0
-        self.known: dict[Subset, tuple[float, np.ndarray]] = {}  # bounds of scores, which do not depend on zeta
+        # bounds of scores, which do not depend on zeta
+        self.bound_of = cache(lambda members: bound_of(bases, members, s - len(members)))
 
     def search(self, zeta: float) -> None:
         """Prove the best set at zeta, or note the gap."""
@@ -65,12 +64,11 @@ class Tree:
             return
         pool.add([grown(pool, zeta)])
         best = pool.loss(exchanged(pool, pool.best(pool.scores, zeta), zeta), zeta)
-        root = (0,)
-        heap: list[tuple[float, Subset, Subset]] = [(-inf, root, tuple(range(1, m)))]
+        rest = tuple(range(1, m))
+        heap: list[tuple[float, Subset, Subset]] = [(-self.bound((0,), rest, zeta)[0], (0,), rest)]
         while heap and -heap[0][0] > best + ROUNDING:
             if self.nodes >= self.node_limit:
-                highest = -heap[0][0] if heap[0][0] > -inf else self.bound(root, heap[0][2], zeta)[0]
-                self.gap = max(self.gap, highest - best)
+                self.gap = max(self.gap, -heap[0][0] - best)
                 return
             negative, members, candidates = heapq.heappop(heap)
             self.nodes += 1
@@ -85,9 +83,7 @@ class Tree:
 
     def bound(self, members: Subset, candidates: Subset, zeta: float) -> tuple[float, np.ndarray, float]:
         """The bound of the loss over all completions, the net weight of each candidate, and the level without them."""
-        if members not in self.known:
-            self.known[members] = bound_of(self.pool.bases, members, self.s - len(members))
-        height, weights = self.known[members]
+        height, weights = self.bound_of(members)
         values, r = self.pool.eigenvalues, self.s - len(members)
         level = height - zeta * self.pool.penalty(members)
         net = weights[list(candidates)] - zeta * values[list(candidates)]
@@ -100,18 +96,12 @@ class Tree:
     ) -> list[tuple[float, Subset, Subset]]:
         """One node for each candidate, which may be joined by those after it: each set is reached once.
 
-        The candidates with the lowest bounds come first: what such a node closes is every set that holds it.
+        Those that add least come first: what such a node closes is every set that holds it.
         """
         bound, net, _ = self.bound(members, candidates, zeta)
         last = np.sort(net)[-(self.s - len(members)) :][0]  # a candidate outside the best r takes the place of the last
-        candidates = tuple(
-            k for k, w in zip(candidates, net, strict=True) if bound + min(0.0, w - last) > best + ROUNDING
-        )
-        heights = {}
-        for k in candidates:
-            others = tuple(c for c in candidates if c != k)
-            heights[k] = self.bound(tuple(sorted((*members, k))), others, zeta)[0]
-        order = sorted(candidates, key=lambda k: (heights[k], k))
+        rising = sorted(zip(net, candidates, strict=True))
+        order = [k for weight, k in rising if bound + min(0.0, weight - last) > best + ROUNDING]
         nodes = []
         for place, k in enumerate(order):
             rest = tuple(order[place + 1 :])

@@ -173,10 +173,9 @@ def stray_coordinates(coordinates: Array) -> list[int]:
     A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
     on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
     """
-    n, m = coordinates.shape
-    backend = backend_of(coordinates)
-    limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search", "sums": 1}
-    (sizes,) = backend.sweep(lambda _, Y: (column_sums(abs(Y)),), coordinates, **limits)
+    (n, m), backend = coordinates.shape, backend_of(coordinates)
+    limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search"}
+    (sizes,) = backend.sweep(lambda _, Y: (column_sums(abs(Y)),), coordinates, sums=1, **limits)
     sizes = backend.to_host(sizes)
     units = np.where(sizes > 0, sizes, 1.0)  # powers neither overflow nor vanish
 
@@ -184,7 +183,7 @@ def stray_coordinates(coordinates: Array) -> list[int]:
         squares = (Y / home.asarray(units)) ** 2
         return column_sums(squares), column_sums(squares * squares)
 
-    second, fourth = map(backend.to_host, backend.sweep(powers, coordinates, **limits | {"sums": 2}))
+    second, fourth = map(backend.to_host, backend.sweep(powers, coordinates, sums=2, **limits))
     spread = second**2 / np.maximum(fourth, 1e-300)
     return np.flatnonzero(spread < min(FEW, n / 100)).tolist()
 

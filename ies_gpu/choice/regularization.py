@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_host
-from ..backend.array import Array, column_sums, namespace
+from ..backend.array import Array, column_sums
 from ..findings import refusal
 from ..validation import check_real_array
 from .criterion import Scores, check_bases, check_spanning, check_subsets, log_volumes, penalties, score_pass
@@ -85,14 +85,11 @@ def regularization_path(scores: Array, subsets: Array, eigenvalues: Array) -> tu
     segments, low = [], 0.0
     while True:
         behind = np.flatnonzero(slopes < slopes[current])
-        if len(behind) == 0:
-            high = np.inf
-        else:
-            crossing = (heights[current] - heights[behind]) / (slopes[current] - slopes[behind])
-            high = max(low, float(crossing.min()))
+        crossing = (heights[current] - heights[behind]) / (slopes[current] - slopes[behind])
+        high = max(low, float(crossing.min(initial=np.inf)))
         chosen = tuple(int(k) for k in sets[current])
         segments.append(Segment(chosen, low, high, float(heights[current]), float(slopes[current])))
-        if high == np.inf:
+        if len(behind) == 0:
             return tuple(reversed(segments))
         # where several cross at once the flattest goes on
         meeting = behind[crossing <= crossing.min()]
@@ -138,7 +135,11 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
 
 
 def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores: Scores) -> Array:
-    """Return the regret of sets at every point, given the scores of all candidates."""
+    """Return the regret of sets at every point, given the scores of all candidates.
+
+    Sets with a place among the candidates have the sum of their scores, not one of volumes that were computed again: in
+    float32 the two differ, and the regret would not be 0 where the set is the best.
+    """
     n, backend = len(bases), backend_of(bases)
     own, places, totals = log_volumes(bases, subsets), places_among(subsets, candidates), backend.to_host(scores.totals)
     sums = totals[places]
@@ -147,22 +148,13 @@ def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores:
         (every,) = backend.sweep(lambda _, own: (column_sums(own),), own, sums=1, **limits)
         sums = np.where(places >= 0, sums, backend.to_host(every))
 
-    def regrets(backend: Backend, own: Array, *best: Array) -> tuple[Array]:
-        at, where, known = (backend.asarray(part) for part in (sums, places, totals))
-        return (regret_at(own, at, where, Scores(known, *best), n),)
+    def regrets(backend: Backend, own: Array, best: Array, best_scores: Array) -> tuple[Array]:
+        at, where, known = map(backend.asarray, (sums, places, totals))
+        best_elsewhere = known[best] - best_scores
+        regret = (best_elsewhere[:, None] - (at - own)) / (n - 1)
+        return (backend.xp.where(best[:, None] == where, 0.0, regret),)
 
     return backend.sweep(regrets, own, scores.best, scores.best_scores, rows=1, **limits)[0]
-
-
-def regret_at(own: Array, sums: Array, places: Array, scores: Scores, n: int) -> Array:
-    """Return it at r of n points, from volumes (r, q) there and their sums (q,) over all points.
-
-    Sets with a place among the candidates have the sum of their scores, not one of volumes that were computed again: in
-    float32 the two differ, and the regret would not be 0 where the set is the best.
-    """
-    best_elsewhere = scores.totals[scores.best] - scores.best_scores
-    regret = (best_elsewhere[:, None] - (sums - own)) / (n - 1)
-    return namespace(own).where(scores.best[:, None] == places, 0.0, regret)
 
 
 def places_among(subsets: np.ndarray, candidates: np.ndarray) -> np.ndarray:

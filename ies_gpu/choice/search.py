@@ -341,7 +341,6 @@ def search_branch_and_bound(
 def _searched(
     search: str, bases: Array, eigenvalues: Array, subset_size: Any, zeta: Any, percentile: Any, **limits: Any
 ) -> SearchResult:
-    """Check what a search was given, and run it."""
     bases = check_bases(bases, 2)
     _, m, d = bases.shape
     if not 1 <= d <= m:

@@ -109,8 +109,8 @@ def untangle(
         with home.active():
             return home.to_host(array[home.asarray(taken if order is None else order[taken])]).astype(float)
 
-    lengths = backend.to_host(column_norms(Y))
-    unit = n**0.5 / np.maximum(lengths, 1e-300)  # to root mean square 1
+    lengths = np.maximum(backend.to_host(column_norms(Y)), 1e-300)
+    unit = n**0.5 / lengths  # to root mean square 1
     values = np.array(backend.to_host(eigenvalues), dtype=float)
     top = values.max() or 1.0  # in whose unit squares neither overflow nor vanish
     values, speeds = values / top, np.maximum(some(singular_values, TURNED_BY), 0.0) / top
@@ -135,15 +135,15 @@ def untangle(
         return None
     W = W.T * unit[:, None]
     long = backend.to_host(column_norms(Y @ backend.asarray(W)))
-    return W * (lengths[S] / np.maximum(long, 1e-300))
+    return W * lengths[S] / np.maximum(long, 1e-300)
 
 
 def mixing_angles(Y: np.ndarray, values: np.ndarray, F: np.ndarray, n: int) -> np.ndarray:
-    """Theta (m, m): how far a sample of n may have turned each eigenvector towards each other one, as standard errors.
+    """Theta (m, m): the standard error of the angle by which a sample of n turns each eigenvector towards each other.
 
-    First-order perturbation turns by ``E_kl / (lambda_k - lambda_l)``, where ``E_kl`` is a mean over the points of
-    ``<grad phi_k, grad phi_l> - (lambda_k + lambda_l) / 2 phi_k phi_l``. F (q, m, d) holds gradients at q of the
-    points, Y (q, m) the values there. It is an upper bound: renormalisation removes part of the noise.
+    To first order that is ``E_kl / (lambda_k - lambda_l)``, where ``E_kl`` is a mean over the points of
+    ``<grad phi_k, grad phi_l> - (lambda_k + lambda_l) / 2 phi_k phi_l``. F (q, m, d) and Y (q, m) hold gradients and
+    values at q of the points. It is an upper bound: renormalisation removes part of the noise.
     """
     errors = np.empty((Y.shape[1], Y.shape[1]))
     for k, value in enumerate(values):
@@ -231,10 +231,9 @@ def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: li
         return None
     means, less = shares.mean(axis=1), shares[0] - shares
     passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
-    most = lost_in(regions, errors[0])
-    most *= 1 if most < LOST else MENDS
-    good = (turns[k] for k in np.argsort(means) if passed[k] and lost_in(regions, errors[k]) <= most)
-    return next(good, None)
+    lost = lost_in(regions, errors[0])
+    most = lost if lost < LOST else MENDS * lost
+    return next((turns[k] for k in means.argsort() if passed[k] and lost_in(regions, errors[k]) <= most), None)
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:
