@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ies_gpu import (
-    cometric,
-    tangent_bases,
-)
+from ies_gpu import cometric, tangent_bases
 from ies_gpu.choice.rmetric import tangents
 from ies_gpu.embedding.laplacian import Laplacian, normalise
 from ies_gpu.embedding.transition import TiledKernel

@@ -63,33 +63,20 @@ def reaches(search, number: int) -> bool:
     return own >= losses.max() - 1e-9
 
 
-def test_searches_find_the_best_sets_of_frames():
-    assert all(
-        reaches(search, number) for number in (1, 3, 5) for search in (search_submodular, search_branch_and_bound)
-    )
-
-
-@pytest.mark.slow
-def test_searches_find_the_best_sets_of_200_instances():
-    numbers = range(200)
-    exact = sum(reaches(search_branch_and_bound, number) for number in numbers)
-    near = sum(reaches(search_submodular, number) for number in numbers)
-    print(f"branch and bound {exact}, submodular {near} of 200")
-    assert exact == 200
-    assert near >= 190
+@pytest.mark.parametrize("numbers", [(1, 3, 5), pytest.param(range(200), marks=pytest.mark.slow)])
+def test_searches_find_the_best_sets(numbers):
+    assert all(reaches(search_branch_and_bound, number) for number in numbers)
+    assert sum(reaches(search_submodular, number) for number in numbers) >= 0.95 * len(numbers)
 
 
 @pytest.mark.slow
 def test_greedy_chooses_what_enumeration_chooses_on_the_manifolds():
-    agreeing = []
-    for number in range(1, 13):
-        data = datasets.load(f"D{number}")
-        found = select_coordinates(
-            data.X, intrinsic_dim=data.intrinsic_dim, subset_size=data.subset_size, bandwidth=data.bandwidth
-        )
-        greedy = search_greedy(found.bases, found.eigenvalues, subset_size=data.subset_size)
-        agreeing.append(greedy.subset == found.subset)
-    assert sum(agreeing) >= 11
+    agreeing = 0
+    for data in (datasets.load(f"D{number}") for number in range(1, 13)):
+        s = data.subset_size
+        found = select_coordinates(data.X, intrinsic_dim=data.intrinsic_dim, subset_size=s, bandwidth=data.bandwidth)
+        agreeing += search_greedy(found.bases, found.eigenvalues, subset_size=s).subset == found.subset
+    assert agreeing >= 11
 
 
 @pytest.mark.slow

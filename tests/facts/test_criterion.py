@@ -70,9 +70,8 @@ def test_envelope_against_brute_force(seed):
     scores, sets, values = lines(np.random.default_rng(seed))
     path = regularization_path(scores, sets, values)
     slopes = penalties(sets, values)
-    assert path[-1].low == 0
-    assert np.isinf(path[0].high)
-    assert all(a.low == b.high for a, b in pairwise(path))
+    assert path[-1].low == 0 and np.isinf(path[0].high) and all(a.low == b.high for a, b in pairwise(path))
+    assert path[0].subset == (0, 1, 2)  # an infinite zeta takes the first coordinates
     for zeta in np.concatenate([[0], np.geomspace(1e-3, 1e6, 400)]):
         best = np.max(scores - zeta * slopes)
         segment = path[segment_at(path, zeta)]
@@ -83,11 +82,6 @@ def test_envelope_against_brute_force(seed):
         inside = 2 * segment.low + 1 if np.isinf(segment.high) else segment.middle
         order = np.argsort(-(scores - inside * slopes))
         assert tuple(sets[order[0]]) == segment.subset
-
-
-def test_infinite_zeta_takes_the_first_coordinates():
-    scores, sets, values = lines(np.random.default_rng(3))
-    assert regularization_path(scores, sets, values)[0].subset == (0, 1, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))

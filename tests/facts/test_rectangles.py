@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    diffusion_map,
-    laplacian_of_points,
-    select_coordinates,
-)
+from ies_gpu import diffusion_map, laplacian_of_points, select_coordinates
 from tests.manifolds import identified, neumann, rectangle
 from tests.thorough import first_of
 
