@@ -55,13 +55,9 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     ax : pair of matplotlib.axes.Axes, optional
         Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes.
 
-    Returns
-    -------
-    {figure}
+    {returns}
 
-    Examples
-    --------
-    {strip}
+    {examples}
     >>> figure = plot.path(selection)
     """
     sets = shown_sets(check_selection(selection))
@@ -160,13 +156,9 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
         0-based numbers or names. By default the chosen set.
     {ax}
 
-    Returns
-    -------
-    {figure}
+    {returns}
 
-    Examples
-    --------
-    {strip}
+    {examples}
     >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
     """
     m = check_selection(selection).coordinates.shape[1]
@@ -203,13 +195,9 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     ax : matplotlib.axes.Axes, optional
         Axes to draw the map into, without a second panel; with ``projection="3d"`` for three coordinates.
 
-    Returns
-    -------
-    {figure}
+    {returns}
 
-    Examples
-    --------
-    {strip}
+    {examples}
     >>> from ies_gpu import diagnose
     >>> figure = plot.diagnosis(diagnose(selection), points=X[:, :2])
     """
@@ -271,13 +259,9 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
         The result of :func:`ies_gpu.selection_stability`.
     {ax}
 
-    Returns
-    -------
-    {figure}
+    {returns}
 
-    Examples
-    --------
-    {strip}
+    {examples}
     >>> from ies_gpu import selection_stability
     >>> figure = plot.stability(selection_stability(selection, X=X, n_refits=3))
     """
@@ -341,16 +325,17 @@ def parameters_figure(found: Any) -> Figure:
             axes.set_xticks(x[:: max(1, len(x) // 5)])
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
             axes.xaxis.set_minor_formatter(lambda *_: "")
-            if not isinstance(found.bandwidth, str):
-                axes.axvline(found.bandwidth, color=tint(1), linestyle="--")
-            value = found.bandwidth if isinstance(found.bandwidth, str) else f"{found.bandwidth:.4g}"
+            value = found.bandwidth
+            if not isinstance(value, str):
+                axes.axvline(value, color=tint(1), linestyle="--")
+                value = f"{value:.4g}"
             axes.set(title=f"Bandwidth: {value}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
             axes.set_ylabel("variance lost along the worst local direction")
         else:
             axes.bar(x, y, color=[tint(0) if size == s else "0.7" for size in x], width=0.6)
             axes.set(title=f"Coordinates: {s}", xlabel="number of coordinates $s$", xticks=x)
             axes.set_ylabel("unexplained fraction of the variance of $X$")
-        for place, row in zip(zip(x, y, strict=True), rows, strict=True):
+        for *place, row in zip(x, y, rows, strict=True):
             near = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 9}
             axes.annotate(set_label(row["subset"]), place, **near)
         axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets

@@ -20,17 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Owner = TypeVar("Owner")
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.dpi": 100,
-}
+STYLE: dict[Any, Any] = dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), 10)
+STYLE |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 9)
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 100}
 # Okabe and Ito's seven, then five that differ from them and from each other for every kind of colour vision
 COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
@@ -58,9 +50,12 @@ TEXTS = {
     "ax_of_points": """ax : matplotlib.axes.Axes, optional
     Axes to draw into, for one way to colour the points and two or three columns. Three need axes with
     ``projection="3d"``.""",
-    "figure": """matplotlib.figure.Figure
+    "returns": """Returns
+-------
+matplotlib.figure.Figure
     The figure, which belongs to no window. A notebook shows it.""",
-    "strip": """\
+    "examples": """Examples
+--------
 >>> from ies_gpu import datasets, plot, select_coordinates
 >>> X = datasets.load("D1", n_samples=500).X
 >>> known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2}
@@ -189,13 +184,6 @@ def check_axes(ax: Any, dimensions: int) -> Any:
 def mark_size(n: int) -> float:
     """Return the area of a mark where n are drawn; there may be none."""
     return float(np.clip(2e4 / max(n, 1), 0.5, 12))
-
-
-def colour_map(cyclic: bool) -> Any:
-    """Return the colour map of numbers, or the one of angles."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("cyclic", CYCLIC) if cyclic else "viridis"
 
 
 def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: Any = None, **options: Any) -> Any:

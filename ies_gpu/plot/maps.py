@@ -14,10 +14,10 @@ from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
 from .colours import GREY, Colouring, colourings, colourings_of
 from .figure import (
+    CYCLIC,
     as_written,
     axis_labels,
     check_axes,
-    colour_map,
     heading,
     label_axes,
     mark_size,
@@ -58,13 +58,9 @@ def embedding(
         By default it names the coordinates.
     {cmap, ax_of_points}
 
-    Returns
-    -------
-    {figure}
+    {returns}
 
-    Examples
-    --------
-    {strip}
+    {examples}
     >>> figure = plot.embedding(selection, colors=X[:, 0] > 0)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
@@ -90,9 +86,7 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
         None by default, or which columns are drawn if there are more than three.
     {cmap, ax_of_points}
 
-    Returns
-    -------
-    {figure}
+    {returns}
 
     Examples
     --------
@@ -133,7 +127,10 @@ def _drawn(
 ) -> Figure:  # fmt: skip
     """Draw points into a new figure, or into the user's axes."""
     if cmap is not None:
-        check_cmap(cmap)
+        from matplotlib import colormaps
+
+        if not isinstance(cmap, str) or cmap not in colormaps:
+            raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(cmap)}")
     if ax is None:
         figure = panels(Y, labels, colours, cmap, to_scale=to_scale)
         if title:
@@ -151,15 +148,6 @@ def _drawn(
     return ax.figure
 
 
-def check_cmap(name: Any) -> Any:
-    """Return the colour map of a name."""
-    from matplotlib import colormaps
-
-    if not isinstance(name, str) or name not in colormaps:
-        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
-    return colormaps[name]
-
-
 def near(Y: np.ndarray) -> np.ndarray:
     """Return which points are no strays, so far out that they alone would set the axes."""
     inside = np.isfinite(Y).all(axis=1)
@@ -173,12 +161,6 @@ def near(Y: np.ndarray) -> np.ndarray:
     return inside
 
 
-def outside_text(inside: np.ndarray) -> str:
-    """Return how many points are not drawn, in words; empty if all are."""
-    count = int((~inside).sum())
-    return f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside" if count else ""
-
-
 def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None) -> Any:
     """Draw points (n, 2) or (n, 3); return what a colour bar needs, or None where there is no need of one."""
     options: dict[str, Any] = {"s": mark_size(len(Y))}
@@ -187,7 +169,10 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None)
     if not known.all():
         scatter(axes, Y[~known], c=GREY, **options)
     if values is not None and colouring.classes is None and known.any():
-        return scatter(axes, Y[known], values[known], cmap or colour_map(colouring.is_angle), **options)
+        from matplotlib.colors import LinearSegmentedColormap
+
+        usual = LinearSegmentedColormap.from_list("cyclic", CYCLIC) if colouring.is_angle else "viridis"
+        return scatter(axes, Y[known], values[known], cmap or usual, **options)
     if known.any():  # one call, in the order of the rows: a class must not cover those before it
         tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
         scatter(axes, Y[known], **tints | options)
@@ -229,8 +214,9 @@ def draw_panel(
     inside = near(Y)
     drawn = draw_cloud(axes, Y[inside], colouring.of(inside), cmap)
     label_axes(axes, labels)
-    if not inside.all():
-        axes.set_title(outside_text(inside), fontsize=9, loc="right")
+    if count := int((~inside).sum()):
+        text = f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside"
+        axes.set_title(text, fontsize=9, loc="right")
     add_key(axes, colouring, drawn, wide=wide)
 
 
