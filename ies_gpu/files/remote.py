@@ -36,7 +36,8 @@ def is_remote(path: Any) -> bool:
 def check_local(path: Path) -> None:
     """Refuse a URL that pathlib has made a path of: its two slashes are one now, and its secrets would be shown."""
     if URL.match(path.as_posix().replace(":/", "://", 1)):
-        raise ValueError(f"{scheme_of(path.as_posix()).partition(':')[0]}: pass a URL as text, not as a pathlib.Path")
+        scheme = scheme_of(path.as_posix()).partition(":")[0]
+        raise refusal("url.path", f"{scheme}: pass a URL as text, not as a pathlib.Path")
 
 
 def scheme_of(url: str) -> str:
@@ -59,21 +60,23 @@ def name_of(url: str) -> str:
 
 def check_remote(url: str) -> None:
     """Check the form of a URL that will be read."""
+    name = shown(url)
     if scheme_of(url) not in SCHEMES:
-        raise ValueError(f"{shown(url)}: URLs must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
+        raise refusal("url.scheme", f"{name}: URLs must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
     if "::" in url:  # fsspec would open several places in a chain, your own disk among them
-        raise ValueError(f"{shown(url)}: a URL must not contain '::'; name the file itself")
+        raise refusal("url.chain", f"{name}: a URL must not contain '::'", "name the file itself")
     if not url.split("/")[2]:
-        raise ValueError(f"{shown(url)} has no bucket or host; put it after the two slashes")
+        raise refusal("url.bucket", f"{name} has no bucket or host", "put it after the two slashes")
 
 
 def check_remote_output(url: str) -> None:
     """Check, before long work, that a URL can be written; a bucket that cannot be listed is accepted."""
     check_remote(url)
     if scheme_of(url) in READ_ONLY:
-        raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
+        text = f"{shown(url)}: {scheme_of(url)}:// can be read but not written"
+        raise refusal("url.read_only", text, "use s3://, gs:// or a file")
     if shown(url) != url:
-        raise ValueError(f"{shown(url)}: a URL to write to must have no user, query or fragment")
+        raise refusal("url.secrets", f"{shown(url)}: a URL to write to must have no user, query or fragment")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)
@@ -103,7 +106,7 @@ def fetched(url: str) -> Iterator[Path]:
         try:
             yield local
         except (ValueError, OSError) as error:  # about the content: name the URL, not the temporary file
-            found = finding_of(error) or Finding("file.remote", "error", str(error))
+            found = finding_of(error) or Finding("file.damaged", "error", str(error))
             text, advice = (part.replace(str(local), shown(url)) for part in (found.text, found.advice))
             raise refusal(found.code, text, advice) from None
 
@@ -142,20 +145,23 @@ def said(url: str, failure: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        missing = f"{name} needs the extra cloud ({error}); install it with pip install 'ies-gpu[cloud]'"
-        raise ImportError(missing) from None
+        text = f"{name} needs the extra cloud ({error})"
+        raise refusal("url.extra", text, "pip install 'ies-gpu[cloud]'", ImportError) from None
     except FileNotFoundError:
-        raise FileNotFoundError(f"{name} does not exist; check the bucket and the path") from None
+        text = f"{name} does not exist"
+        raise refusal("url.missing", text, "check the bucket and the path", FileNotFoundError) from None
     except Exception as error:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
         if ANONYMOUS.fullmatch(kind) or "anonymous caller" in text.lower():
-            raise PermissionError(f"{name}: no credentials were found; {way}") from None
+            raise refusal("url.credentials", f"{name}: no credentials were found", way, PermissionError) from None
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; free some space, or set TMPDIR"
-            raise OSError(full) from None
+            text = f"{name}: the temporary folder {tempfile.gettempdir()} is full"
+            raise refusal("url.no_space", text, "free some space, or set TMPDIR", OSError) from None
         if status_of(error) in (401, 403):
-            raise PermissionError(f"{name}: access was refused ({text or kind}); {way}") from None
-        raise ConnectionError(f"{name}: {failure} ({kind}: {text or 'no details'}); try again") from None
+            text = f"{name}: access was refused ({text or kind})"
+            raise refusal("url.refused", text, way, PermissionError) from None
+        text = f"{name}: {failure} ({kind}: {text or 'no details'})"
+        raise refusal("url.failed", text, "try again", ConnectionError) from None
 
 
 def status_of(error: Exception) -> Any:

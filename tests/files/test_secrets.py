@@ -15,6 +15,7 @@ from ies_gpu import datasets, load, plot, select_coordinates
 from ies_gpu.files.points import read_points
 from ies_gpu.files.remote import check_remote, check_remote_output, name_of, shown, shown_text
 from ies_gpu.files.writing import check_output, whole_or_nothing
+from tests.said import refused
 
 HARM = "<script>alert(1)</script>\"'&"
 
@@ -32,7 +33,7 @@ HARM = "<script>alert(1)</script>\"'&"
 )
 def test_only_a_few_kinds_of_url_are_opened(url):
     for check in (check_remote, check_remote_output, read_points):
-        with pytest.raises(ValueError, match=r"URLs must begin with|must not contain '::'|has no bucket or host"):
+        with refused("url.*"):
             check(url)
 
 
@@ -61,7 +62,7 @@ def test_a_url_is_shown_without_its_secrets(url):
 
 def test_a_url_that_pathlib_has_changed_is_refused_without_its_secrets():
     for use in (read_points, load, lambda path: check_output(path, ".npz")):
-        with pytest.raises(ValueError, match="pass a URL as text") as caught:
+        with refused("url.path") as caught:
             use(Path("https://me:secret@host/run.npz"))
         assert "secret" not in str(caught.value)
 
