@@ -261,9 +261,6 @@ TABLE: dict[str, About] = {each.name: each.metadata["about"] for each in fields(
 DEFAULTS = {each.name: each.default for each in fields(Options)}
 
 
-# --- what values mean ------------------------------------------------------------------------------------------------
-
-
 def is_auto(value: Any) -> bool:
     """Return whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
@@ -315,8 +312,6 @@ def settle_neighbors(options: Options) -> None:
     if options.radius is not None:
         text = f"{asked} takes the nearest neighbours, so {option('radius')} does not apply"
         raise refusal("radius.n_neighbors", text, "leave one of them out")
-    if is_auto(options.disconnected):
-        options._keep("disconnected", "most" if isinstance(options.bandwidth, str) else "raise")
     if is_auto(options.bandwidth):
         options._keep("bandwidth", LOCAL)
     if is_found(options.bandwidth):
@@ -330,7 +325,7 @@ def settle_lengths(options: Options) -> None:
     if entry in ("kernel", "laplacian") and is_found(options.bandwidth):
         options._keep("bandwidth", None)  # it has gone into the kernel already
     if is_auto(options.disconnected):  # with a given bandwidth a graph in parts may be a slip
-        options._keep("disconnected", "most" if is_found(options.bandwidth) else "raise")
+        options._keep("disconnected", "most" if isinstance(options.bandwidth, str) else "raise")
     if options.automatic and entry != "X":
         text = f"{option(options.automatic[0])} is required with {entry}: 'auto' needs the points, X"
         raise refusal("entry.automatic", text)
@@ -400,9 +395,6 @@ def check_on_cluster(options: Options) -> None:
     if words:
         text = f"{option(words[0], getattr(options, words[0]))} does not work with {option('client')}"
         raise refusal("client.automatic", text, "find it on a sample of the points on one machine, and pass the number")
-
-
-# --- docstrings and pages --------------------------------------------------------------------------------------------
 
 
 def parameters(name: str) -> list[str]:
