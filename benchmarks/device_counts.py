@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ies_gpu import select_coordinates
-from ies_gpu.run.log import Log
+from ies_gpu.run.run import Log
 from tests.real_cupy import install, missing, plugged_in
 from tests.real_cupy.machine import Machine
 

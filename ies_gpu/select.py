@@ -17,8 +17,7 @@ from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
 from .run.fit import Fit, Inputs, fitted, searched, untangled
-from .run.log import Progress
-from .run.run import Run
+from .run.run import Progress, Run
 from .validation import check_array, check_integer, check_points
 
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint

@@ -26,8 +26,7 @@ from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
 from ..run.fit import Fit, Inputs, laplacian_of
-from ..run.log import Log, Progress
-from ..run.run import Run
+from ..run.run import Log, Progress, Run
 from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks

@@ -24,8 +24,7 @@ from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_au
 from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model
 from ..run.fit import Inputs, laplacian_of, mapped
-from ..run.log import Progress
-from ..run.run import Run
+from ..run.run import Progress, Run
 from ..select import select_coordinates
 from ..validation import (
     check_choice,

@@ -15,8 +15,7 @@ from ..errors import DisconnectedGraphError
 from ..findings import Finding, Judged, finding_of, grave, light, note, option, refusal, warning
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit, Inputs, checked_points
-from ..run.log import HeldLog, Log
-from ..run.run import Run
+from ..run.run import HeldLog, Log, Run
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
 from .judgement import CLOSE, CROWDED

@@ -16,8 +16,7 @@ from ..backend.steps import step
 from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
-from ..run.log import HeldLog, Progress
-from ..run.run import Run
+from ..run.run import HeldLog, Progress, Run
 from .bandwidth import Distances, mean_degree, own_shares
 from .judgement import LOST
 from .trial import Estimated, Trial, some_rows, thin_trial, trial

@@ -20,8 +20,7 @@ from ..embedding.local import local_bandwidths
 from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
 from ..run.fit import Fit, Inputs, fit, laplacian_of, searched
-from ..run.log import HeldLog, Log
-from ..run.run import Run
+from ..run.run import HeldLog, Log, Run
 from .bandwidth import REACH
 from .explained import unexplained_variance
 from .judgement import is_folded

@@ -20,7 +20,7 @@ from ..errors import brief
 from ..findings import option, refusal
 from ..options import LOCAL
 from ..parameters.explained import points_at, unexplained_variance
-from ..run.log import Log, Progress
+from ..run.run import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .same_points import check_names, names_of, used_points
 from .selection import Selection, turned

@@ -15,8 +15,7 @@ from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.scan import FACTORS, Scan, with_trial
 from ies_gpu.parameters.trial import thin_trial, trial
 from ies_gpu.run.fit import Inputs, checked_points, fit
-from ies_gpu.run.log import HeldLog
-from ies_gpu.run.run import Run
+from ies_gpu.run.run import HeldLog, Run
 from tests.manifolds import rectangle
 
 EVERY = pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
