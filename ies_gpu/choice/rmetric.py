@@ -63,7 +63,7 @@ def cometric(coordinates: Array, laplacian: Any) -> Array:
     >>> ies_gpu.cometric(strip.X, laplacian).shape
     (400, 3, 3)
     """
-    Y, laplacian, backend = _check(coordinates, laplacian)
+    Y, laplacian, backend, _ = _check(coordinates, laplacian)
     P = laplacian.operator
     H = backend.xp.empty((len(Y), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
     with backend.active():
@@ -103,8 +103,7 @@ def tangent_bases(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> 
     >>> ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2).shape
     (400, 10, 2)
     """
-    Y, laplacian, backend = _check(coordinates, laplacian)
-    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
+    Y, laplacian, backend, d = _check(coordinates, laplacian, intrinsic_dim)
     with backend.active():
         return laplacian.rows.to_user(tangents(Y, laplacian, d, backend)[0])
 
@@ -113,8 +112,7 @@ def tangent_bases(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> 
 def riemannian_metric(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> RiemannianMetric:
     """Return metric, co-metric, tangent bases and singular values at every point (Algorithm 1 of the paper).
 
-    The co-metric is ``H = U diag(sigma) U'`` and the metric its pseudo-inverse ``G = U diag(1/sigma) U'``, both of rank
-    d.
+    The co-metric is ``H = U diag(sigma) U'``, the metric its pseudo-inverse ``G = U diag(1/sigma) U'``, both of rank d.
 
     Parameters
     ----------
@@ -135,14 +133,12 @@ def riemannian_metric(coordinates: Array, laplacian: Any, *, intrinsic_dim: int)
     >>> metric.G.shape, metric.U.shape
     ((400, 3, 3), (400, 3, 2))
     """
-    Y, laplacian, backend = _check(coordinates, laplacian)
-    xp = backend.xp
-    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
+    Y, laplacian, backend, d = _check(coordinates, laplacian, intrinsic_dim)
     U, sigma = map(laplacian.rows.to_user, tangents(Y, laplacian, d, backend))
-    transposed = U.transpose(0, 2, 1)
+    xp, transposed = backend.xp, U.transpose(0, 2, 1)
     inverse = xp.where(sigma > 0, 1 / xp.where(sigma > 0, sigma, 1), 0)
-    G = xp.matmul(U * inverse[:, None, :], transposed)
-    return RiemannianMetric(G, xp.matmul(U * sigma[:, None, :], transposed), U, sigma)
+    G, H = (xp.matmul(U * values[:, None, :], transposed) for values in (inverse, sigma))
+    return RiemannianMetric(G, H, U, sigma)
 
 
 class Tangents(NamedTuple):
@@ -196,12 +192,15 @@ def tangents(
     return U, sigma
 
 
-def _check(coordinates: Array, laplacian: Any) -> tuple[Array, Laplacian, Backend]:
+def _check(coordinates: Array, laplacian: Any, intrinsic_dim: Any = None) -> tuple[Array, Laplacian, Backend, int]:
     laplacian = check_laplacian(laplacian)
     Y = check_real_array("coordinates", coordinates, 2)
     if len(Y) != laplacian.shape[0]:
         text = f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points"
         raise refusal("coordinates.rows", text)
+    d = 0
+    if intrinsic_dim is not None:
+        d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
     backend = backend_of(laplacian.operator.matrix.data if laplacian.operator.has_matrix else laplacian.anchor)
     with backend.active():
-        return laplacian.rows.to_device(to_device(Y, backend)), laplacian, backend
+        return laplacian.rows.to_device(to_device(Y, backend)), laplacian, backend, d
