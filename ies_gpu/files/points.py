@@ -22,6 +22,7 @@ from ..findings import finding_of, refusal
 from .remote import check_local, fetched, is_remote, shown
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
+CELLS = "obsm/X_pca"  # and in a file of AnnData
 POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
 XYZ = (".xyz", ".extxyz")
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
@@ -30,10 +31,9 @@ READ_BYTES = 256 << 20
 # what to do with files that are not read
 OTHERWISE = {
     ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
-    ".parquet": "convert it once: pandas.read_parquet('{0}.parquet').to_csv('{0}.csv')",
-    ".feather": "convert it once: pandas.read_feather('{0}.feather').to_csv('{0}.csv')",
+    ".parquet": "convert it once: numpy.save('{0}.npy', pandas.read_parquet('{0}.parquet'))",
+    ".feather": "convert it once: numpy.save('{0}.npy', pandas.read_feather('{0}.feather'))",
     ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
-    ".h5ad": "in Python: ies_gpu.anndata.select(anndata.read_h5ad('{0}.h5ad'))",
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
 }
@@ -304,13 +304,15 @@ def read_hdf5(path: Path, key: str | None) -> np.ndarray:
         if outside:
             text = f"{path}: {outside[0]!r} is kept in another file or is a view of other data, which is not read"
             raise refusal("file.elsewhere", text, "save the array itself, e.g. with numpy.save")
+        key = key or (CELLS if CELLS in found else None)
         chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, key)]
         count = max(math.prod(chosen.shape), math.prod(chosen.chunks or ()))  # a chunk is unpacked as a whole
         check_fits(path, count * chosen.dtype.itemsize)
         return chosen[()]
 
 
-ARRAYS = {".npy": read_npy, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5}
+HDF5 = (".h5", ".hdf5", ".h5ad")
+ARRAYS = {".npy": read_npy, ".npz": read_npz, **dict.fromkeys(HDF5, read_hdf5)}
 TABLES = (".csv", ".tsv", ".txt")
-KEYED = (".npz", ".h5", ".hdf5")
+KEYED = (".npz", *HDF5)
 READERS = (*ARRAYS, *TABLES)
