@@ -9,8 +9,6 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import datasets, load
-from ies_gpu.cli import main
 from ies_gpu.files import points as reading
 from ies_gpu.files.points import READERS, TABLES, read_columns, read_points, read_table
 from ies_gpu.files.writing import WRITTEN, write_table
@@ -54,24 +52,16 @@ def test_the_principal_components_of_cells_are_their_points(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", ">f8", "int32", "bool"])
-def test_npy_of_any_real_dtype(tmp_path, dtype):
+@pytest.mark.parametrize("mapped", [False, True])
+def test_npy_of_any_real_dtype_is_read_if_small_and_mapped_if_large(tmp_path, dtype, mapped, monkeypatch):
+    """A mapped file that somebody cuts short ends the process, by SIGBUS."""
+    monkeypatch.setattr(reading, "READ_BYTES", 0 if mapped else 1 << 20)
     np.save(tmp_path / "points.npy", POINTS.astype(dtype))
     found = read_points(str(tmp_path / "points.npy"))
-    assert found.dtype == np.dtype(dtype)
+    if not mapped:
+        os.truncate(tmp_path / "points.npy", 0)
+    assert isinstance(found, np.memmap) == mapped and found.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(found, POINTS.astype(dtype))
-
-
-def test_a_large_npy_is_mapped_and_a_small_one_read(tmp_path, monkeypatch):
-    """A mapped file that somebody cuts short ends the process, by SIGBUS."""
-    path = tmp_path / "points.npy"
-    write_table(path, POINTS)
-    found = read_points(path)
-    os.truncate(path, 0)
-    assert not isinstance(found, np.memmap) and np.array_equal(found, POINTS)
-    monkeypatch.setattr(reading, "READ_BYTES", 0)
-    np.save(path, POINTS)
-    found = read_points(path)
-    assert isinstance(found, np.memmap) and np.array_equal(found, POINTS)
 
 
 @pytest.mark.parametrize(
@@ -240,25 +230,3 @@ def test_what_is_written_is_read_again(tmp_path, ending):
     with pytest.raises((ValueError, TypeError)):  # the old file stays
         write_table(path, np.array([[object()]]), ["a"], rows=["x"])
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.usefixtures("plain_kernels")
-def test_names_go_through_the_command_line(tmp_path):
-    strip = datasets.load("D1", n_samples=300)
-    names = [f"p{k}" for k in range(300)]
-    frame = pandas.DataFrame(strip.X, columns=["x", "y", "z"], index=pandas.Index(names, name="who"))
-    frame.assign(note="text").to_csv(tmp_path / "points.csv")
-    arguments = ["--columns", "x,y,z", "--index-col", "who", "-q"]
-    fit = [str(tmp_path / "points.csv"), "-d", "2", "-s", "2", "--bandwidth", "1.5", "-m", "10", *arguments]
-    outputs = ["-o", "run.npz", "--model", "model.npz", "--coordinates", "map.csv"]
-    assert main(["fit", *fit, *(str(tmp_path / name) if "." in name else name for name in outputs)]) == 0
-    run = load(tmp_path / "run.npz")
-    assert run.index.tolist() == names and list(run.to_pandas().index) == names
-    written = pandas.read_csv(tmp_path / "map.csv", index_col="name", dtype=str)  # its own floats lose last digits
-    np.testing.assert_array_equal(written.to_numpy().astype(float), run.embedding)
-    assert list(written.columns) == list(run.names) and list(written.index) == names
-    moved = ["transform", str(tmp_path / "model.npz"), str(tmp_path / "points.csv"), *arguments]
-    assert main([*moved, "-o", str(tmp_path / "new.csv")]) == 0
-    again = pandas.read_csv(tmp_path / "new.csv", index_col="name")
-    assert list(again.index) == names
-    np.testing.assert_allclose(again.to_numpy(), run.embedding, atol=1e-7)

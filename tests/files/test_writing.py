@@ -208,12 +208,6 @@ def test_replacing_keeps_permissions_and_links(tmp_path):
     np.testing.assert_array_equal(read_points(real), 2 * POINTS)
 
 
-def test_objects_are_not_written(tmp_path):
-    with refused("output.type", TypeError):
-        write_table(tmp_path / "points.npy", np.array([[{}]], dtype=object))
-    assert os.listdir(tmp_path) == []
-
-
 def test_what_a_killed_process_left_is_removed_after_an_hour_and_nothing_else(tmp_path):
     kept = [".run.npy.mine.tmp", ".run.npy.0123456789ab.tmp.old", ".other.npy.0123456789ab.tmp", "run.npy.tmp"]
     for name in [*kept, ".run.npy.0123456789ab.tmp"]:
