@@ -34,17 +34,6 @@ def index_type(entries: int) -> str:
     return "int32" if entries < WIDE else "int64"
 
 
-def without_self(distances: Array, neighbours: Any, numbers: Any) -> tuple[Array, Array]:
-    """Return the k nearest other points, from the k + 1 nearest (r, k + 1) of the points with these numbers (r,).
-
-    The point itself need not come first among equal points, nor be there at all.
-    """
-    other = neighbours != numbers[:, None]
-    other[other.all(axis=1), -1] = False
-    shape = len(numbers), distances.shape[1] - 1
-    return distances[other].reshape(shape), neighbours[other].reshape(shape)
-
-
 class Block:
     """One attempt at a block of rows, as a context: ``failed`` says why when memory ran out in it."""
 

@@ -15,7 +15,7 @@ import scipy.sparse.csgraph
 import scipy.spatial
 
 from .array import Array
-from .base import Backend, without_self
+from .base import Backend
 from .kernels import plain
 from .machine import available_memory, available_threads, cached_property, loading, single_thread
 
@@ -85,7 +85,10 @@ class CpuBackend(Backend):
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         distances, neighbours = scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads)
-        return without_self(distances, neighbours, np.arange(len(X)))
+        # the point itself need not come first among equal points, nor be there at all
+        other = neighbours != np.arange(len(X))[:, None]
+        other[other.all(axis=1), -1] = False
+        return distances[other].reshape(len(X), k), neighbours[other].reshape(len(X), k)
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         if not (matrix.data > 0).all():  # a weight that has rounded to zero joins nothing

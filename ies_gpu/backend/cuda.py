@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import DeviceError, first_line
 from ..findings import Finding, option
 from .array import Array, column_sums, row_counts
-from .base import Backend, Block, without_self
+from .base import Backend, Block
 from .compare import Kernels
 from .cpu import CpuBackend
 
@@ -37,8 +37,9 @@ WHEELS = ("cupy-cuda13x", "cupy-cuda12x")
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
 DOUBLE_RATIO, SLOW = 87, 8  # CUDA's attribute: the rate of float32 over that of float64, 2 or 32 to 64 on most cards
 LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
-TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
-HOST_POINTS = 100_000  # up to which the host's tree answers, in a second: CuPy's takes ten to compile, for all types
+# Up to so many columns the host's tree answers: CuPy's takes NVRTC ten seconds. With more columns a tree would look at
+# most of the points, and all are compared with all.
+TREE_COLUMNS = 8
 
 
 class Probe(NamedTuple):
@@ -266,25 +267,15 @@ class CudaBackend(Backend):
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
-        low = X.shape[1] <= TREE_COLUMNS
-        if low and n <= HOST_POINTS:
-            distances, neighbours = CpuBackend().nearest(self.to_host(X), k)
-            return self.asarray(distances, dtype=X.dtype), self.asarray(neighbours, dtype=np.int32)
-        X = xp.ascontiguousarray(X)  # the tree does not look at strides
+        if X.shape[1] <= TREE_COLUMNS:
+            found = CpuBackend().nearest(self.to_host(X), k)
+            return self.asarray(found[0], dtype=X.dtype), self.asarray(found[1], dtype=np.int32)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
-        if low:
-            tree = importlib.import_module("cupyx.scipy.spatial").KDTree(X)
-        else:
-            centred = X - column_sums(X) / n
-            squares = (centred * centred).sum(axis=1)
-        for block in self.blocks(n, 40.0 * (k + 1) if low else 48.0 * n, "neighbours"):
+        centred = X - column_sums(X) / n
+        squares = (centred * centred).sum(axis=1)
+        for block in self.blocks(n, 48.0 * n, "neighbours"):
             with block as rows:
-                if low:
-                    lengths, near = tree.query(X[rows], k + 1)
-                    found = without_self(lengths, near, xp.arange(rows.start, rows.stop))
-                else:
-                    found = nearest_by_products(X, centred, squares, rows, k, xp)
-                distances[rows], neighbours[rows] = found
+                distances[rows], neighbours[rows] = nearest_by_products(X, centred, squares, rows, k, xp)
         return distances, neighbours
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
