@@ -16,6 +16,11 @@ __device__ long long row_start(const void* indptr, int wide, long long row) {
 // What a product becomes before it is written.
 enum Epilogue { PLAIN, ADDED, SHIFTED, BOTH_SIDES };
 
+// The column of a thread. A group of `width` threads takes a row; those that are too few for another group have none.
+__device__ int column_of(int first, int width, int k) {
+    return threadIdx.x / width < THREADS / width ? first + threadIdx.x % width : k;
+}
+
 // The sum of each group's column over the groups of a block, in their order, as one row of `partial`.
 __device__ void write_partial(double* sums, double own, int width, int c, int k, double* partial) {
     sums[threadIdx.x] = own;
@@ -64,7 +69,7 @@ __device__ void product(const void* indptr, int wide, const int* indices, const 
                         double* sums) {
     const int groups = THREADS / width, group = threadIdx.x / width;
     for (int first = 0; first < k; first += width) {
-        const int c = first + threadIdx.x % width;
+        const int c = column_of(first, width, k);
         double dot = 0;
         for (long long row = static_cast<long long>(blockIdx.x) * groups + group; c < k && row < n_rows;
              row += static_cast<long long>(gridDim.x) * groups) {
@@ -262,7 +267,7 @@ __device__ void descend(float* Z, float* R, const float* P, const float* image, 
                         const double* curvature, long long n_rows, int k, int width, double* partial, double* sums) {
     const int groups = THREADS / width, group = threadIdx.x / width;
     for (int first = 0; first < k; first += width) {
-        const int c = first + threadIdx.x % width;
+        const int c = column_of(first, width, k);
         const float step = c < k && curvature[c] > 0 ? static_cast<float>(square[c] / curvature[c]) : 0.0f;
         double dot = 0;
         for (long long row = static_cast<long long>(blockIdx.x) * groups + group; c < k && row < n_rows;
@@ -292,7 +297,7 @@ __device__ void column_products(const T* A, const T* B, long long n_rows, int k,
                                 double* sums) {
     const int groups = THREADS / width, group = threadIdx.x / width;
     for (int first = 0; first < k; first += width) {
-        const int c = first + threadIdx.x % width;
+        const int c = column_of(first, width, k);
         double dot = 0;
         for (long long row = static_cast<long long>(blockIdx.x) * groups + group; c < k && row < n_rows;
              row += static_cast<long long>(gridDim.x) * groups) {

@@ -40,8 +40,9 @@ def matrix_arguments(indptr: Array, indices: Array, data: Array) -> tuple[Any, .
 
 
 def group_width(k: int) -> int:
-    """Threads that share a row of k columns: the next power of two, at most a warp."""
-    return min(32, 1 << max(0, k - 1).bit_length())
+    """Return the threads that share a row of k columns: at most a warp, and as many for each pass over them."""
+    passes = max(1, -(-k // 32))
+    return max(1, -(-k // passes))
 
 
 def product_blocks(n_rows: int, k: int) -> int:
