@@ -13,6 +13,7 @@ import numpy as np
 Array: TypeAlias = Any
 
 FOLD, WIDE_ENOUGH = 256, 2048  # rows side by side, and numbers in them, at least: CuPy has a block of threads for 32
+PART_BYTES = 128 << 20  # temporaries of plain code at a time
 MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
 
@@ -49,6 +50,12 @@ def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
 def spaced_rows(n: int, size: int) -> np.ndarray:
     """Return at most ``size`` of n row numbers, evenly spaced, the first and the last among them."""
     return np.linspace(0, n - 1, min(n, size)).astype(int)
+
+
+def parts(n: int, bytes_per_row: float) -> list[slice]:
+    """Return runs of rows whose temporaries stay small: blocks of a GPU are sized for kernels, which take far fewer."""
+    step = max(1, int(PART_BYTES / max(1, bytes_per_row)))
+    return [slice(first, min(n, first + step)) for first in range(0, n, step)]
 
 
 # CuPy has ready-made sums of whole arrays and of rows, but not of Booleans, nor into another type: NVRTC takes a second

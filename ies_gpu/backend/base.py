@@ -52,31 +52,15 @@ class Block:
 
 
 class Backend:
-    """One device, with the libraries that work on it.
+    """One device, with the libraries that work on it."""
 
-    Attributes
-    ----------
-    device : str
-        ``"cpu"`` or ``"cuda:0"``.
-    reason : str
-        In words, why this device was chosen.
-    xp, sparse : module
-        NumPy and ``scipy.sparse``, or CuPy and ``cupyx.scipy.sparse``.
-    kernels : module
-        The fused loops of ``ies_gpu.backend.kernels`` that run here.
-    is_remote : bool
-        Whether reading a number means waiting for all work that was begun.
-    slow_double : bool
-        Whether float64 is so much slower than float32 that ``dtype="mixed"`` avoids it where it can.
-    """
-
-    device: str
-    reason: str
-    xp: Any
-    sparse: Any
-    kernels: Any
-    is_remote = False
-    slow_double = False
+    device: str  # "cpu" or "cuda:0"
+    reason: str  # why this device was chosen, in words
+    xp: Any  # NumPy or CuPy
+    sparse: Any  # scipy.sparse or cupyx.scipy.sparse
+    kernels: Any  # the fused loops that run here
+    is_remote = False  # whether reading a number means waiting for all work that was begun
+    slow_double = False  # whether float64 is so slow that ``dtype="mixed"`` avoids it where it can
     rows_a_tile: int  # rows of one tile of the neighbour graph: enough to keep the device busy
 
     def __init__(
@@ -91,7 +75,7 @@ class Backend:
 
     def memory_budget(self) -> int:
         """Return the bytes that a run may take in all: ``memory_limit``, or half of what is free now."""
-        return self.memory_limit if self.memory_limit is not None else self.free_memory() // 2
+        return self.free_memory() // 2 if self.memory_limit is None else self.memory_limit
 
     def block_bytes(self) -> int:
         """Return the bytes for the temporaries of one block: few enough for the caches, and within the budget."""
@@ -205,10 +189,9 @@ class Backend:
     ) -> list[Any]:
         """Work through tall arrays of equal length, one row per point, by blocks of rows.
 
-        ``work(backend, *blocks)`` returns ``sums`` arrays that are added over all blocks, and then ``rows`` arrays with
-        the rows of the block; it asks only the backend that it is given, on a cluster a worker's. ``bytes_per_row`` are
-        its temporaries for one row, or a function of the kernels that gives them. Returned are the sums, and then the
-        rows of all blocks.
+        ``work(backend, *blocks)`` returns ``sums`` arrays that are added over all blocks, then ``rows`` arrays with the
+        rows of the block; so does this method, with those of all blocks. Work asks only the backend it is given, on
+        a cluster a worker's. ``bytes_per_row`` are its temporaries for one row, or a function of the kernels.
         """
         n, out = len(tall[0]), []
         for block in self.blocks(n, bytes_per_row(self.kernels) if callable(bytes_per_row) else bytes_per_row, stage):

@@ -14,7 +14,7 @@ import scipy.sparse
 import ies_gpu
 import ies_gpu.embedding.diffusion
 from ies_gpu import radius_graph
-from ies_gpu.backend import backend_of, compare
+from ies_gpu.backend import array, backend_of, compare
 from ies_gpu.backend.compare import ROWS, TYPES, Kernels
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
@@ -48,7 +48,7 @@ def test_plain_code_in_the_place_of_a_kernel_takes_little_memory(rng):
         work()
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert most < 1.5 * plain.PART_BYTES
+        assert most < 1.5 * array.PART_BYTES
 
 
 # --- differences ---

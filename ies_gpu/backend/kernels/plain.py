@@ -6,29 +6,21 @@ are the same call. The loops of the multilevel eigensolver are in :mod:`.plain_m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..array import Array, csr, folded_rows, namespace, row_counts, stacked_eigh
+from ..array import Array, csr, folded_rows, namespace, parts, row_counts, stacked_eigh
 from . import kernels_in, plain_multilevel
 
 globals().update(kernels_in(plain_multilevel))
 
 NAME = "plain"
-PART_BYTES = 64 << 20  # temporaries at a time
 FLOOR = 1e-30  # of det(U_S' U_S) / prod |u_k|^2: totals and regrets stay finite where a set has lost rank
 
 
 def threads(count: int) -> AbstractContextManager[None]:
     """Context in which the kernels use ``count`` threads: here the library's own."""
     return nullcontext()
-
-
-def parts(n: int, bytes_per_row: float) -> Iterator[slice]:
-    """Yield runs of rows whose temporaries fit: blocks of a GPU are sized for its kernels, which take far fewer."""
-    step = max(1, int(PART_BYTES / max(1, bytes_per_row)))
-    return (slice(first, min(n, first + step)) for first in range(0, n, step))
 
 
 def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array) -> Array:

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, column_sums, csr, namespace
-
-ENTRIES = 1 << 24  # entries whose temporaries exist at a time
+from ..array import Array, column_sums, csr, namespace, parts
 
 
 def _csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
@@ -27,10 +25,8 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
     xp = namespace(data)
     out = xp.empty(len(data), dtype=xp.float32)
     counts = indptr[1:] - indptr[:-1]
-    step = max(1, int(ENTRIES * len(counts) / max(1, len(data))))
-    for first in range(0, len(counts), step):
-        rows = slice(first, min(first + step, len(counts)))  # the root may be that of more columns than rows
-        part = slice(int(indptr[first]), int(indptr[rows.stop]))
+    for rows in parts(len(counts), 8 * len(data) / max(1, len(counts))):  # the root may have more entries
+        part = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
         out[part] = data[part] * xp.repeat(root[rows], counts[rows]) / root[indices[part]]
     return out
 
@@ -153,25 +149,19 @@ def column_products(A: Array, B: Array = None) -> Array:
     return column_sums(A if B is None else A * B)
 
 
-def _row_blocks(n: int, columns: int) -> list[slice]:
-    """So many rows at a time that their temporaries in float64 stay small."""
-    step = max(1, ENTRIES // max(1, columns))
-    return [slice(first, min(n, first + step)) for first in range(0, n, step)]
-
-
 def _side_by_side(*parts: Array) -> Array:
     return namespace(parts[0]).concatenate(parts, axis=1, dtype="float64")
 
 
 def inner(A: Array, B: Array) -> Array:
     """Return ``A' B`` in float64."""
-    blocks = _row_blocks(len(A), A.shape[1] + B.shape[1])
+    blocks = parts(len(A), 8 * (A.shape[1] + B.shape[1]))
     return reduce(add, (A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks))
 
 
 def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Return ``X'R, X'Y, R'Y, Y'Y, Y'SY`` in float64, with ``Y = [P, T]``."""
-    blocks = _row_blocks(len(X), 3 * (P.shape[1] + T.shape[1]))
+    blocks = parts(len(X), 24 * (P.shape[1] + T.shape[1]))
     return added_up([gram_of_rows(rows, X, R, P, SP, T, ST) for rows in blocks])
 
 
@@ -207,7 +197,7 @@ def update(
     X has float64 and the other tall arrays float32. Of X and R as many columns are read as ``from_X`` has rows.
     """
     given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
-    blocks = _row_blocks(len(X), 6 * (P.shape[1] + T.shape[1]))
+    blocks = parts(len(X), 48 * (P.shape[1] + T.shape[1]))
     return reduce(
         add, (column_sums(residual * residual) for residual in (update_rows(rows, *given) for rows in blocks))
     )
