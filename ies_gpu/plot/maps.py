@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,9 +45,9 @@ def embedding(
 ) -> Figure:  # fmt: skip
     """Draw the points in the chosen coordinates, or in any others.
 
-    Two coordinates are drawn in 2-D, the first three of more in 3-D. One is drawn against the first of the others, so
-    points on a curve give a curve. Up to 1% of the points that lie far out, and would shrink the rest of the picture,
-    are not drawn; the picture says how many.
+    Two coordinates are drawn in 2-D, three in 3-D, and more as a panel for each pair. One is drawn against the first of
+    the others, so points on a curve give a curve. Up to 1% of the points that lie far out, and would shrink the rest
+    of the picture, are not drawn; the picture says how many.
 
     Parameters
     ----------
@@ -67,8 +68,8 @@ def embedding(
     Y = with_turned(check_selection(selection))[0] if subset is None else on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
-    title = heading(title, f"Embedding by {set_label(chosen)}{' (the first three)' * (len(chosen) > 3)}")
-    return _drawn(*_columns(unit_mean_square(Y), chosen[:3]), colours, cmap, title, ax)
+    title = heading(title, f"Embedding by {set_label(chosen)}")
+    return _drawn(*_columns(unit_mean_square(Y), chosen), colours, cmap, title, ax)
 
 
 @picture
@@ -139,6 +140,8 @@ def _drawn(
     if len(colours) > 1:
         text = f"ax is for one way to colour the points, got {len(colours)}"
         raise refusal("ax.colors", text, "leave ax out for one panel each")
+    if len(labels) > 3:
+        raise refusal("ax.subset", f"ax is for up to 3 coordinates, got {len(labels)}", "leave it out for all pairs")
     check_axes(ax, Y.shape[1])
     draw_panel(ax, Y, labels, colours[0], cmap)
     if to_scale:
@@ -208,8 +211,9 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
 
 
 def draw_panel(
-    axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None, *, wide: bool = False
-) -> None:
+    axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None, *, wide: bool = False,
+    key: bool = True,
+) -> None:  # fmt: skip
     """Draw points with named axes and their key; strays are counted, not drawn."""
     inside = near(Y)
     drawn = draw_cloud(axes, Y[inside], colouring.of(inside), cmap)
@@ -217,14 +221,19 @@ def draw_panel(
     if count := int((~inside).sum()):
         text = f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside"
         axes.set_title(text, fontsize=9, loc="right")
-    add_key(axes, colouring, drawn, wide=wide)
+    if key:
+        add_key(axes, colouring, drawn, wide=wide)
 
 
 def panels(
     Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None, *, to_scale: bool = False
 ) -> Figure:
-    """Draw one panel per way to colour the points: up to three side by side, wide ones below each other."""
-    count, spread = len(colours), np.ptp(Y[near(Y)], axis=0)
+    """Draw one panel per way to colour the points, or per pair of more than three columns, up to three side by side.
+
+    Wide ones are below each other. Of all pairs the last one has the key.
+    """
+    shown = [slice(None)] if Y.shape[1] < 4 else [list(pair) for pair in combinations(range(Y.shape[1]), 2)]
+    count, spread = len(colours) * len(shown), np.ptp(Y[near(Y)], axis=0)
     wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]
     columns = 1 if wide else count if count < 4 else 2 if count == 4 else 3
     rows = -(-count // columns)
@@ -236,8 +245,9 @@ def panels(
     grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=space)
     for axes in grid.flat[count:]:
         axes.remove()
-    for axes, colouring in zip(grid.flat, colours, strict=False):
-        draw_panel(axes, Y, labels, colouring, cmap, wide=wide)
+    for axes, (colouring, k) in zip(grid.flat, product(colours, range(len(shown))), strict=False):
+        named = np.array(labels)[shown[k]].tolist()
+        draw_panel(axes, Y[:, shown[k]], named, colouring, cmap, wide=wide, key=k == len(shown) - 1)
         if to_scale:
             axes.set_aspect("equal")
     if space:
