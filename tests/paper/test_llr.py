@@ -58,18 +58,3 @@ def test_blocks_and_samples(wave):
     once, again, other = (llr_ranking(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
     np.testing.assert_array_equal(once, again)
     assert (once != other).any()
-
-
-@pytest.mark.slow
-def test_on_the_high_torus_the_bandwidth_decides():
-    """At the paper's bandwidth phi2, a cosine where phi1 is the sine, comes second; at sqrt 2 of it phi4 and phi5."""
-    from benchmarks.paper.llr_on_d7 import bandwidth_scan, order_of
-    from ies_gpu import datasets, select_coordinates
-
-    data = datasets.load("D7")
-    Y = select_coordinates(data.X, intrinsic_dim=2, subset_size=3, bandwidth=data.bandwidth).coordinates
-    assert llr_ranking(Y).order[1] == 1
-    scan = bandwidth_scan(Y[:, :5])
-    assert order_of(scan[1 / 3])[0] == 1
-    assert set(order_of(scan[2**0.5 / 3])[:2]) == {3, 4}
-    assert abs(np.corrcoef(Y[:, 1], np.cos(data.colors["alpha"]))[0, 1]) > 0.8

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +12,6 @@ import ies_gpu
 from benchmarks.paper.book import Book
 from benchmarks.paper.real import fill
 from benchmarks.paper.real_cases import CASES, features, mirror_set, torsion_r2
-
-SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def four_atoms(n, rng):
@@ -117,16 +113,3 @@ def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
     # the mean of 10 others that have nothing to do with it adds a tenth of the variance
     assert torsion_r2(angle, rng.normal(size=(3000, 2))) == pytest.approx(-0.1, abs=0.03)
     assert torsion_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the real data are not here")
-def test_torsions_of_the_real_files():
-    for case in CASES:
-        if case.torsions:
-            with np.load(SHARED / case.file) as arrays:
-                tau = arrays["tau"]
-            found = features(case, SHARED / case.file, 500)
-            for k, name in enumerate(case.torsions):
-                difference = found.colors[name] - tau[found.rows, k]
-                np.testing.assert_allclose(np.exp(1j * difference), 1, atol=1e-5)
