@@ -145,11 +145,11 @@ def select_coordinates(
     else:
         opened = Run(options, given.to_euclidean(options.metric), progress, SAVED)
     with opened as run:
-        selection = computed(run, run.given, run.options)
+        selection = run_steps(run, run.given, run.options)
     return with_index(selection, index_of(X))
 
 
-def computed(run: Run, given: Inputs, asked: Options) -> Selection:
+def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
     """Run the steps of the pipeline, after the search for what is "auto"."""
     options, report, graph = asked, None, None
     fit: Any = None
@@ -162,7 +162,7 @@ def computed(run: Run, given: Inputs, asked: Options) -> Selection:
     if fit is None or run.checkpoint is not None:  # which saves the steps one by one
         fit, graph = fitted(given, options, run)
         found = searched(fit.tangents, fit.embedding, options, run)
-    n, (sample, X) = len(fit.embedding.vectors), looked_at(given, fit)
+    n, (sample, X) = len(fit.embedding.vectors), sample_to_judge(given, fit)
     weights = untangled(sample, found, X, graph, n, run) if options.untangle else None
     is_given = "intrinsic_dim" not in asked.automatic
     judgement = run(judge, sample, found, X, graph, n, has_given_dimension=is_given, weights=weights)
@@ -170,7 +170,7 @@ def computed(run: Run, given: Inputs, asked: Options) -> Selection:
     return conclude(run(assemble, given, options, fit, found, weights), run, report, judgement)
 
 
-def looked_at(given: Inputs, fit: Fit) -> tuple[Fit, Any]:
+def sample_to_judge(given: Inputs, fit: Fit) -> tuple[Fit, Any]:
     """Return the map to be judged, and its points if there are any: some of them where all lie on a cluster."""
     if fit.laplacian.rows is None:
         return fit.laplacian.some_rows(fit)
@@ -222,7 +222,7 @@ def select_each_part(
     given = Inputs.of(X=X, graph=graph, kernel=kernel)
     value = check_points(given.value) if given.entry == "X" else given.value
     value = value.tocsr() if hasattr(value, "tocsr") else check_array(given.entry, value)
-    done, refused = computed_parts(value, given.entry, options | {"progress": progress}, fewest=m + 2)
+    done, refused = map_parts(value, given.entry, options | {"progress": progress}, fewest=m + 2)
     done.sort(key=lambda pair: -len(pair[0].points))
     for number, (part, said) in enumerate(done, 1):
         part.diagnostics["part"] = {"number": number, "of": len(done)}
@@ -233,7 +233,7 @@ def select_each_part(
     return parts
 
 
-def computed_parts(
+def map_parts(
     value: Array, entry: str, options: dict[str, Any], fewest: int
 ) -> tuple[list[tuple[Selection, list[Finding]]], list[str]]:
     """Return the result of each part with what is said of it, and why parts of enough points have none.
