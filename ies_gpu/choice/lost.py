@@ -21,18 +21,18 @@ from ..backend import backend_of
 from ..backend.array import Array, column_units, sample_rows
 from ..embedding.order import leading_axes
 
-REGIONS = 50
+REGIONS, GRAPH_REGIONS = 50, 60
 SAMPLE = 5_000  # points at most that are looked at,
 COMPONENTS = 20  # in as many of their principal components
 SHARES = {0.15: 60, 0.06: 30}  # of the points in a region, and the fewest; bent ribbons fool large regions
-NEIGHBOURS = 10  # in the map, whose mean predicts a point
+NEIGHBOURS, MORE = 10, 12  # in the map, that predict a point by their mean, or by a plane through them
+STEADY = 0.1  # of the spread of neighbours, added along every direction, so that their plane is not steep by chance
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer is seen in no picture
 CAP = 1.5  # one region counts no more than this
 
 FUNCTIONS = 16  # random ones, in place of points
-GRAPH_REGIONS = 30
 ORDER = 6  # of the polynomials that average them: a lower one needs fewer products, and ripples more
-MIXED = {60: 0.5, 120: 0.25}  # points whose numbers one value has mixed, of 2,000 or fewer, and the part in a region
+MIXED, PART = 120, 0.25  # points whose numbers one value has mixed, of 2,000 or fewer, and the part in a region
 PER = 2_000
 STEPS = 31  # averagings at most, which are worth 100 powers of P
 FEWEST = 30
@@ -47,19 +47,42 @@ class Regions(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """Values that vary along every direction at some points, by which maps of these points are judged.
+    """Values that vary along every direction at some points, by which maps of these points are judged."""
 
-    With functions on a graph comes whether that has as many directions as were asked for.
-    """
+    values: np.ndarray  # (q, c)
+    regions: list[Regions]  # in which they are looked at
 
-    layers: list[tuple[np.ndarray, list[Regions]]]  # values (q, c), and regions in which they are looked at
-    last: float | None = None  # local variance along the d-th direction over the one before; small if d is too large
-    next: float | None = None  # of the direction after the d-th over the d-th; large if d is too small
+    @property
+    def steps(self) -> np.ndarray:
+        """The local variance along each direction but the first over that along the one before it, the median."""
+        spectra = self.regions[-1].spectra
+        return np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)
 
-    def lost(self, Y: Array) -> float:
-        """Return the share that a map (n, s) loses of the worst local direction: about 1 if it is lost everywhere."""
-        near = nearest_in_map(on_sample(Y))
-        return max(lost_in(regions, values - mean_over(values, near)) for values, regions in self.layers)
+    def lost(self, Y: Array, by_planes: bool = False) -> float:
+        """Return the share that a map (n, s) loses of the worst local direction: about 1 if it is lost everywhere.
+
+        Points are predicted by the mean of their neighbours in the map, or by planes through more of them: few points
+        are far apart, and a mean then loses something in every direction.
+        """
+        Z = blurred(on_sample(Y))
+        near = nearest(Z, MORE if by_planes else NEIGHBOURS)
+        predicted = plane_through(self.values, Z, near) if by_planes else mean_over(self.values, near)
+        return lost_in(self.regions, self.values - predicted)
+
+    def hidden(self, Y: Array) -> float:
+        """Return the share of the worst local direction that no function of the coordinates (n, m) shows.
+
+        In one half of each region the values are a linear function of all coordinates, by which the other half is
+        predicted.
+        """
+        (rows, axes, _), Y = self.regions[-1], on_sample(Y)
+        rows = np.random.default_rng(0).permuted(rows, axis=1)  # argpartition leaves the nearest first
+        A, B = (Y / column_units(Y))[rows], self.values[rows] @ axes
+        A, B = A - A.mean(axis=1, keepdims=True), B - B.mean(axis=1, keepdims=True)
+        half = rows.shape[1] // 2
+        turned = A[:, :half].transpose(0, 2, 1)
+        slopes = np.linalg.solve(steadied(turned @ A[:, :half], STEADY / 10), turned @ B[:, :half])
+        return worst_share(B[:, half:] - A[:, half:] @ slopes)
 
 
 def ground_of_points(X: Array, d: int) -> Ground:
@@ -69,7 +92,7 @@ def ground_of_points(X: Array, d: int) -> Ground:
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
-    return Ground([(X, regions_of_points(X, d))])
+    return Ground(X, regions_of_points(X, d))
 
 
 def ground_of_graph(laplacian: Any, d: int) -> Ground:
@@ -78,13 +101,9 @@ def ground_of_graph(laplacian: Any, d: int) -> Ground:
     Neither the device nor the order in which it keeps the rows matters: random functions and samples go by the rows of
     the input.
     """
-    n, layers = laplacian.shape[0], []
-    for F, part in averaged_functions(laplacian, max(FUNCTIONS, d + 1)):
-        F = on_sample(laplacian.rows.to_user(F))
-        layers.append((F, [regions_of(F, region_size(len(F), part / n, FEWEST), d, GRAPH_REGIONS)]))
-    spectra = layers[-1][1][0].spectra  # at the wider scale
-    ratios = np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)
-    return Ground(layers, float(ratios[d - 2]) if d > 1 else 1.0, float(ratios[d - 1]))
+    F, size = averaged_functions(laplacian, max(FUNCTIONS, d + 1))
+    F = on_sample(laplacian.rows.to_user(F))
+    return Ground(F, [regions_of(F, region_size(len(F), size / laplacian.shape[0], FEWEST), d, GRAPH_REGIONS)])
 
 
 def on_sample(rows: Array) -> np.ndarray:
@@ -96,13 +115,17 @@ def on_sample(rows: Array) -> np.ndarray:
         return backend.to_host(rows).astype(float)
 
 
-def nearest_in_map(Y: np.ndarray, blur: float = BLUR) -> np.ndarray:
-    """Return the nearest neighbours (n, k) of each point in a map, blurred so that only what can be seen counts."""
-    backend = backend_of(Y)
+def blurred(Y: np.ndarray, blur: float = BLUR) -> np.ndarray:
+    """Return a map in units of its coordinates' standard deviations, blurred so that only what can be seen counts."""
     Y = np.ldexp(Y, -np.frexp(np.abs(Y).max(axis=0))[1])  # squares of any unit neither vanish nor overflow
-    Y = Y / column_units(Y) + blur * np.random.default_rng(0).normal(size=Y.shape)
+    return Y / column_units(Y) + blur * np.random.default_rng(0).normal(size=Y.shape)
+
+
+def nearest(Y: np.ndarray, k: int = NEIGHBOURS) -> np.ndarray:
+    """Return the numbers (n, k) of the nearest other points of each point in a map."""
+    backend = backend_of(Y)
     with backend.active():
-        return backend.nearest(Y, min(NEIGHBOURS, len(Y) - 1))[1]
+        return backend.nearest(Y, min(k, len(Y) - 1))[1]
 
 
 def mean_over(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -111,6 +134,19 @@ def mean_over(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     for column in rows.T:
         total += X[column]
     return total / rows.shape[1]
+
+
+def plane_through(X: np.ndarray, Y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return what a plane through the rows (n, k) of X, over a map Y (n, s), says at each point."""
+    around = Y[rows] - Y[:, None]
+    middle = around.mean(axis=1, keepdims=True)
+    around -= middle
+    slopes = np.linalg.solve(steadied(around.transpose(0, 2, 1) @ around, STEADY), middle.transpose(0, 2, 1))
+    weights = 1 / rows.shape[1] - (around @ slopes)[:, :, 0]
+    total = np.zeros((len(rows), X.shape[1]))
+    for weight, column in zip(weights.T, rows.T, strict=True):
+        total += weight[:, None] * X[column]
+    return total
 
 
 def regions_of_points(X: np.ndarray, d: int) -> list[Regions]:
@@ -137,29 +173,34 @@ def regions_of(X: np.ndarray, size: int, d: int, regions: int) -> Regions:
 
 def lost_in(regions: Sequence[Regions], errors: np.ndarray) -> float:
     """Return the share of the variance that errors are along the worst direction of regions, the mean over all."""
-    shares = []
-    for rows, axes, _ in regions:
-        scaled = errors[rows] @ axes
-        worst = np.linalg.eigvalsh(scaled.transpose(0, 2, 1) @ scaled / rows.shape[1])[:, -1]
-        shares.append(float(np.minimum(worst, CAP).mean()))
-    return float(np.mean(shares))
+    return float(np.mean([worst_share(errors[rows] @ axes) for rows, axes, _ in regions]))
 
 
-def averaged_functions(laplacian: Any, functions: int = FUNCTIONS) -> list[tuple[Array, float]]:
-    """Return random functions, averaged over the graph until one value mixes some points, and how many a region has."""
+def worst_share(errors: np.ndarray) -> float:
+    """Return the largest mean square along a direction of errors (r, size, d), the mean over r regions."""
+    worst = np.linalg.eigvalsh(errors.transpose(0, 2, 1) @ errors / errors.shape[1])[:, -1]
+    return float(np.minimum(worst, CAP).mean())
+
+
+def steadied(squares: np.ndarray, by: float) -> np.ndarray:
+    """Return matrices (r, s, s) with a share of their trace added to their diagonals."""
+    added = by * np.trace(squares, axis1=1, axis2=2) + 1e-300
+    return squares + added[:, None, None] * np.eye(squares.shape[1])
+
+
+def averaged_functions(laplacian: Any, functions: int = FUNCTIONS) -> tuple[Array, float]:
+    """Return random functions, averaged over the graph until one value mixes many points, and how many a region has."""
     P, n = laplacian.operator, laplacian.shape[0]
     backend = backend_of(P.matrix.data if P.has_matrix else laplacian.anchor)
-    grown, wanted = max(1.0, n / PER), list(MIXED.items())
-    drawn, found = np.random.default_rng(0).normal(size=(n, functions)), []
+    least = MIXED * max(1.0, n / PER)
+    drawn = np.random.default_rng(0).normal(size=(n, functions))
     averages = averages_of(backend.asarray(laplacian.rows.to_device(drawn)), lambda F: P.product(F, backend))
-    for step, F in zip(range(1, STEPS + 1), averages, strict=False):
-        mixed = 1 / float(backend.xp.median((F * F).mean(axis=1)))
-        while wanted and (step == STEPS or mixed >= min(grown * wanted[0][0], n / 6)):
-            least, part = wanted.pop(0)
-            found.append((F, part * min(mixed, grown * least)))
-        if not wanted:
+    for _, F in zip(range(STEPS), averages, strict=False):
+        some = F[:: max(1, n // PER)]
+        mixed = 1 / float(backend.xp.median((some * some).mean(axis=1)))
+        if mixed >= min(least, n / 6):
             break
-    return found
+    return F, PART * min(mixed, least)
 
 
 def averages_of(F: Array, product: Callable[[Array], Array]) -> Iterator[Array]:

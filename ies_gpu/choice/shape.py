@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from ..backend import backend_of
 
@@ -24,7 +24,7 @@ FLAT = 0.15  # a point with a smaller ratio of singular values is flat
 SMALLEST = 0.005  # share of the points from which on a finding is one
 NEIGHBORS = 15
 FEW = 10  # neighbours along which bases are compared
-ROUNDS = 30  # in which they settle their orientation
+ROUNDS = 10  # in which they settle their orientation
 ALIKE = 0.5  # determinant of a pair of bases from which on they can be oriented alike
 JOINED = 0.8  # share of the points that must hang together by such pairs
 TORN = 0.002  # share of the pairs that may disagree; of a Moebius strip, which has no orientation, more do
@@ -87,7 +87,7 @@ def median_distances(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.
     for block in backend_of(Y).blocks(len(points), 24.0 * near.shape[1] * Y.shape[1], "diagnosis"):
         with block as rows:
             apart = Y[near[rows]] - Y[points[rows]][:, None]
-            found[rows] = np.median(np.linalg.norm(apart, axis=2), axis=1)
+            found[rows] = np.median(np.sqrt(np.einsum("pkm,pkm->pk", apart, apart)), axis=1)
     return found
 
 
@@ -158,14 +158,11 @@ def orientation(bases: np.ndarray, near: np.ndarray) -> np.ndarray | None:
     links = scipy.sparse.csr_array((alike.flatten(), near.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
     links.eliminate_zeros()
     links = links + links.T
-    apart = links.copy()
-    apart.data = 2.001 - np.minimum(np.abs(apart.data), 2)
-    tree = minimum_spanning_tree(apart)
-    labels = connected_components(tree, directed=False)[1]
+    labels = connected_components(links, directed=False)[1]
     main = labels == np.bincount(labels).argmax()
     if main.mean() < JOINED:
         return None
-    order, parents = breadth_first_order(tree, int(main.argmax()), directed=False)
+    order, parents = breadth_first_order(links, int(main.argmax()), directed=False)
     signs, child, parent = np.zeros(n), order[1:], parents[order[1:]]
     signs[order[0]] = 1
     signs[child] = np.sign(np.linalg.det(bases[child].transpose(0, 2, 1) @ bases[parent]))

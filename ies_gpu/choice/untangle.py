@@ -24,18 +24,19 @@ from .criterion import check_subsets, stray_coordinates
 from .lost import (
     COMPONENTS,
     FEWEST,
-    GRAPH_REGIONS,
     Regions,
     averaged_functions,
+    blurred,
     lost_in,
     mean_over,
-    nearest_in_map,
+    nearest,
     region_size,
     regions_of,
     regions_of_points,
 )
 from .naming import coordinate_names, formula
 
+GRAPH_REGIONS = 30
 TOO_FEW = 100  # points, below which nothing is turned
 TURNED_BY, TESTED_BY = 1_500, 3_000  # points at most that a turn is found from, and tested on
 BLURS = 1.0, 0.5  # of the standard error, which is an upper bound: twice the error on the whole, or more
@@ -127,7 +128,7 @@ def untangle(
         points = in_leading_axes(some(X, TESTED_BY, rows))
         regions = regions_of_points(points, d)
     else:
-        functions, size = averaged_functions(laplacian)[-1]
+        functions, size = averaged_functions(laplacian)
         points = some(laplacian.rows.to_user(functions), TESTED_BY, rows)
         regions = [regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)]
     W = best_turn(turns, Z, points, regions)
@@ -224,7 +225,7 @@ def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: li
     hardly more on any, and lose no more of the worst direction around a point. Where a direction is as good as lost,
     the set is wrong, and a turn has to mend it.
     """
-    errors = [X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0)) for W in turns]
+    errors = [X - mean_over(X, nearest(blurred(Y @ W.T, 0.0))) for W in turns]
     left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
     shares = left[:, np.min(left, axis=0) < NOISE]
     if shares.size == 0:  # no map tells anything

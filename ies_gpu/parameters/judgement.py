@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array, sample_rows
 from ..backend.steps import step
-from ..choice.lost import Ground, ground_of_graph, ground_of_points
+from ..choice.lost import ground_of_graph, ground_of_points
 from ..choice.naming import coordinate_names, names_text
 from ..choice.shape import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.stable import recurrence
@@ -23,17 +23,20 @@ if TYPE_CHECKING:
     from ..choice.search import SearchResult
     from ..run.fit import Fit
 
-LOST = 0.27, 0.43  # of the worst local direction: above the first a map is not sure, above the second doubtful
-LOST_OF_MANY = 0.27, 0.7  # the same in more than three dimensions, where ten neighbours are further away
-LOST_OF_GRAPH = 0.65, 0.85  # the same where random functions on a graph stand in for the points
-LAST, NEXT = (0.2, 0.15), (0.3, 0.45)  # of the graph's local spectrum: below and above them, d is another
+LOST = 0.2, 0.32  # of the worst local direction: above the first a map is not sure, above the second doubtful
+LOST_OF_GRAPH = 0.5, 0.75  # the same where random functions on a graph stand in for the points
+# steps of the local spectrum of a graph: of the last dimension, below which it is none, and of the next, above which it
+# is one. Random functions have something of the next in any case: beyond three dimensions that is left open
+LAST, NEXT = (0.2, 0.15), {1: (0.3, 0.45), 2: (0.3, 0.45), 3: (0.4, 0.5)}
+OPEN = 0.0, 1.0
+HIDDEN, MOST_HIDDEN = 0.7, 3  # the same of a direction that all coordinates together do not tell, of so many
 FEW, FEW_OF_GRAPH = 500, 600  # points, below which nothing is sure
+SEEN_FROM = 10, 30  # points whose neighbours are looked at for the dimension: more if few leave it unclear
 CLOSE = 0.1  # of the local spectrum: as near to the threshold, the dimension may be another
 AS_GOOD = 0.02  # of a direction that the leading coordinates may lose more than the chosen ones
 FOLDED = 0.025, 0.05  # of the area of a map, on its other side; poor tangents at an edge have shown 0.02
 STABLE = 0.9, 0.6  # of other samples that choose the same set: below the first another is likely, below the second more
-LOOKED = 1_000  # points at most by which shape and stability are judged
-SEEN, SEEN_FROM = 4_000, 30  # points, and how many of them are looked from, for the dimension of given parameters
+LOOKED = 500  # points at most by which shape and stability are judged: knots are seen as well as by twice as many
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 # a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
 # two dimensions. Beyond four dimensions the estimate itself falls short
@@ -70,16 +73,24 @@ def judge(
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
         chosen = Y[:, list(subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
     if X is not None:
-        ground, limits, of = ground_of_points(X, d), LOST if d <= 3 else LOST_OF_MANY, "the variance"
-        few, doubts = few_findings(len(X), FEW), dimension_findings(X, d) if has_given_dimension else []
+        ground, of, limits, few = ground_of_points(X, d), "the variance", LOST, FEW
+        others = dimension_findings(ground.values, d) if has_given_dimension else []
     else:
-        ground, limits, of = ground_of_graph(laplacian, d), LOST_OF_GRAPH, "random functions on the graph"
-        few, doubts = few_findings(len(Y), FEW_OF_GRAPH), graph_findings(ground, d)
-    lost = ground.lost(chosen)
+        ground, of, limits, few = (
+            ground_of_graph(laplacian, d),
+            "random functions on the graph",
+            LOST_OF_GRAPH,
+            FEW_OF_GRAPH,
+        )
+        others = graph_findings(ground.steps, d)
+    lost = ground.lost(chosen, by_planes=True)
     text = f"the map loses {min(lost, 1.0):.0%} of {of} along the worst direction around a point"
-    if lost > limits[1] and not few and ground.lost(Y) > limits[1]:  # ten neighbours of few are far away
+    doubts = lost_findings(lost, limits, text)
+    if len(Y) < few:
+        doubts.append(light("choice.few_points", f"only {len(Y)} points"))
+    elif lost > limits[1] and d <= MOST_HIDDEN and ground.hidden(Y) > HIDDEN:
         tell(missing_finding(Y.shape[1], d))
-    doubts = lost_findings(lost, limits, text) + few + doubts
+    doubts += others
     if not found.passed:
         doubts.append(grave("choice.regret", "no set passes the regret test"))
     answers = {"rank": answer_on("rank", lost, text, doubts)}
@@ -97,7 +108,7 @@ def judge(
     if share < STABLE[1]:
         text = f"another sample may choose another set (this one in {share:.0%} of draws)"
         doubts.append(light("stable.rivals", text))
-    more = 0.0 if subset == first else ground.lost(Y[:, list(first)]) - lost
+    more = 0.0 if subset == first else ground.lost(Y[:, list(first)], by_planes=True) - lost
     answers["needed"], notes = needed(lost + more, more, subset, first)
     return Judgement(answers, doubts + notes)
 
@@ -132,45 +143,40 @@ def missing_finding(m: int, d: int) -> Finding:
     return warning("dimension.missing", text, f"raise {option('n_components')}, or lower {option('intrinsic_dim')}")
 
 
-def few_findings(n: int, few: int) -> list[Finding]:
-    """Return a reason to doubt where there are few points."""
-    return [light("choice.few_points", f"only {n} points")] if n < few else []
-
-
-def graph_findings(ground: Ground, d: int) -> list[Finding]:
-    """Return whether functions on a graph show another dimension than the one given."""
-    found = []
-    for value, limits, other in ((ground.last, LAST, d - 1), (ground.next, NEXT, d + 1)):
-        assert value is not None
-        beyond = [value < limit if other < d else value > limit for limit in limits]
-        if any(beyond):
-            say, text = grave if beyond[1] else light, f"the graph seems to have {dimensions(other)}, not {d}"
+def graph_findings(steps: np.ndarray, d: int) -> list[Finding]:
+    """Return whether the steps of a graph's local spectrum show another dimension than the one given."""
+    found, values = [], [1.0, *steps.tolist()]
+    for value, limits, other in ((values[d - 1], LAST, d - 1), (values[d], NEXT.get(d, OPEN), d + 1)):
+        passed = [value < limit if other < d else value > limit for limit in limits]
+        if passed[0]:
+            say, have = (grave, "seems to have") if passed[1] else (light, "may have")
+            text = f"the graph {have} {dimensions(other)}, not {d}"
             found.append(say("dimension.other", text, f"try {option('intrinsic_dim', other)}"))
     return found
 
 
-def dimensions(d: int) -> str:
-    """Write a number of dimensions."""
-    return "1 dimension" if d == 1 else f"{d} dimensions"
-
-
-def dimension_findings(X: Array, d: int) -> list[Finding]:
-    """Return whether the local spectrum of some points counts another dimension than the one given."""
-    backend = backend_of(X)
-    with backend.active():  # few points, and a device compiles long for them
-        some = backend.to_host(X[backend.asarray(sample_rows(len(X), SEEN, 0))])
-    distances = sampled_distances(some, queries=SEEN_FROM)
-    try:
-        curve = [*local_spectrum(some, distances, degree_bandwidth(distances)), 0.0]
-    except ValueError:  # copies of one point
-        return []
+def dimension_findings(X: np.ndarray, d: int) -> list[Finding]:
+    """Return whether the local spectrum of some points (q, D) counts another dimension than the one given."""
+    for queries in SEEN_FROM:
+        distances = sampled_distances(X, queries=queries)
+        try:
+            curve = [*local_spectrum(X, distances, degree_bandwidth(distances)), 0.0]
+        except ValueError:  # copies of one point
+            return []
+        last, following = curve[min(d, len(curve)) - 1], curve[min(d, len(curve) - 1)]
+        if last > THRESHOLD + CLOSE and following < THRESHOLD - CLOSE:
+            return []
     seen = max(1, sum(bool(value >= THRESHOLD) for value in curve))
-    last, following = curve[min(d, len(curve)) - 1], curve[min(d, len(curve) - 1)]
     if seen == d or len(curve) <= d:
         return []
     say = grave if following >= THRESHOLD + CLOSE or last < THRESHOLD - CLOSE else light
     text = f"the points seem to have {dimensions(seen)}, not {d}"
     return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
+
+
+def dimensions(d: int) -> str:
+    """Write a number of dimensions."""
+    return "1 dimension" if d == 1 else f"{d} dimensions"
 
 
 def shape_of(sample: Sample, subset: tuple[int, ...], where: str) -> tuple[Answer, list[Finding]]:
