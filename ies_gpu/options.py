@@ -232,11 +232,6 @@ class Options:
         return ["bandwidth", *names] if is_found(self.bandwidth) else names
 
     @property
-    def zeta_given(self) -> float | None:
-        """The given zeta, or None if the regret decides."""
-        return None if is_auto(self.zeta) else self.zeta
-
-    @property
     def storage(self) -> str:
         """The precision of everything that is as large as the graph."""
         return "float64" if self.dtype == "float64" else "float32"

@@ -71,6 +71,7 @@ class Laplacian:
 
     @property
     def anchor(self) -> Array:
+        """The array of the Laplacian that says which backend it is on."""
         return self.stored if self.operator_weights is None else self.operator_weights
 
     @cached_property

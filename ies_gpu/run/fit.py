@@ -20,7 +20,7 @@ from ..embedding.metrics import SPHERICAL
 from ..embedding.order import Rows
 from ..embedding.transition import SparseTransition
 from ..findings import option, refusal
-from ..options import ENTRIES, Options
+from ..options import ENTRIES, Options, is_auto
 from ..validation import check_array, check_integer, check_points
 
 
@@ -187,8 +187,9 @@ def fitted(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian | No
 
 def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
     """Return the choice that the options ask for."""
+    zeta = None if is_auto(options.zeta) else options.zeta  # by the regret, or as given
     return do(
-        choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=options.zeta_given,
+        choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=zeta,
         percentile=options.percentile, search=options.search, random_state=options.random_state,
     )  # fmt: skip
 

@@ -111,7 +111,7 @@ def test_a_matrix_that_is_passed_as_points_is_noticed(what, rng):
     if what == "rounded":  # as by scikit-learn, which finds distances by products
         matrix = matrix * (1 + 1e-14 * rng.normal(size=matrix.shape))
     with warned("X.symmetric"):
-        select_coordinates(matrix, disconnected="largest", n_components=6)
+        select_coordinates(matrix, n_neighbors=30, n_components=6, **OPTIONS)
 
 
 def test_results_hang_together(reference):
