@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend import Backend, active_backend, at_home, backend_of, to_device
 from ..backend.array import Array
-from ..backend.compare import audit_tangents
+from ..backend.audit import audit_tangents
 from ..backend.steps import report, step
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import active_backend, at_home, backend_of, to_host
 from ..backend.array import Array
-from ..backend.compare import audit_scores
+from ..backend.audit import audit_scores
 from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array, entry_rows, row_counts, row_slots, starts_of
+from ..backend.audit import audit_graph
 from ..backend.base import index_type
-from ..backend.compare import audit_graph
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..findings import option, refusal

@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows, row_counts
+from ..backend.audit import audit_products
 from ..backend.base import index_type
-from ..backend.compare import audit_products
 from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..errors import DisconnectedGraphError, first_few

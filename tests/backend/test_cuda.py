@@ -17,7 +17,7 @@ import scipy.sparse
 import ies_gpu
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, base, compare, get_backend
-from ies_gpu.backend.compare import ROWS
+from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
