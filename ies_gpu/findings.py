@@ -21,12 +21,8 @@ Words = Callable[[str, str | None], str]  # an option and its value, if it has o
 DOUBTS = ("light", "grave")
 LIGHT = 2  # light reasons that leave a choice likely; more make it doubtful
 DOUBTFUL = "choice.doubtful"  # the warning that sums up the reasons to doubt a choice
-QUESTIONS = {
-    "rank": "does the map keep every local direction",
-    "shape": "is it free of knots, crossings and overlaps",
-    "stable": "would another sample choose this set, up to twins",
-    "needed": "are the leading coordinates not as good",  # stands beside the verdict, which is on the others
-}
+ASKED = ("rank", "shape", "stable")  # the questions behind the verdict: see ``Selection.judgement``
+QUESTIONS = (*ASKED, "needed")  # which stands beside the verdict
 QUESTION_OF = {"shape": "shape", "choice.nearly_touch": "shape", "stable": "stable", "choice.leading_as_good": "needed"}
 UNSET: Any = object()
 MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")

@@ -15,12 +15,12 @@ from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
-from ..findings import Answer
+from ..findings import ASKED, Answer
 from ..plot.colours import Colouring
 from ..plot.figure import CYCLIC, on_host
 from ..plot.maps import near
 from ..results.selection import Selection, with_turned
-from ..results.text import ASKED, ON_PAGE, facts, reason_text
+from ..results.text import ON_PAGE, facts, reason_text
 
 BYTES = 5_500_000  # of points in a page, before the third that base64 adds is counted
 MOST = 30_000  # points that are shown

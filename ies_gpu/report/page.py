@@ -20,13 +20,13 @@ from ..analysis.stability import Stability
 from ..backend.array import sample_rows
 from ..choice.naming import in_symbols, names_text, page_text
 from ..files.writing import check_output, whole_or_nothing
-from ..findings import refusal
+from ..findings import ASKED, refusal
 from ..plot import embedding
 from ..plot.colours import Colouring, colourings_of
 from ..plot.figure import check_kind, heading, on_host, unit_mean_square
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection, with_turned
-from ..results.text import ASKED, ON_PAGE, PRINTED, facts, plain, reason_text, short
+from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, short
 from ..validation import check_real_array
 from .content import CLASSES, COLUMNS, LEVEL_OF, content_of, shown_rows
 

@@ -17,9 +17,8 @@ from ..backend import at_home, backend_of, to_host
 from ..backend.array import spaced_rows
 from ..choice.naming import coordinate_names, names_text
 from ..choice.relations import find_relations, relations_text
-from ..findings import Answer, Finding, Words, in_python, note, option, question_of, render
+from ..findings import ASKED, Answer, Finding, Words, in_python, note, option, question_of, render
 
-ASKED = ("rank", "shape", "stable")  # the questions behind the verdict, in the order in which they are told
 PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "redundant", "features", "zeta", "mean score",
            "runners-up", "search", "automatic", "mean degree", "residuals", "device")  # fmt: skip
 ON_PAGE = ("points", "needed", "redundant", "features", "mean score", "search", "automatic", "mean degree", "residuals",
