@@ -44,16 +44,13 @@ class Source:
         self.local = path is None and not is_dask  # an array of the client, so that the results should be, too
         opened = X if path is None else open_rows(path)
         shape, dtype = getattr(opened, "shape", None), getattr(opened, "dtype", None)
-        if shape is None or dtype is None:
-            text = f"X must be an array, a Dask array or a path to .npy with client, got {brief(X)}"
-            raise refusal("X.type", text, kind=TypeError)
+        if shape is None or dtype is None or len(shape) != 2 or min(shape) < 1 or np.dtype(dtype).kind not in "buif":
+            known = "" if shape is None else f" of shape {tuple(shape)} and dtype {dtype}"
+            text = "X must be real numbers, one row per point: an array, a Dask array or a path to .npy with client"
+            raise refusal("X.type", f"{text}, got {brief(X)}{known}", kind=TypeError)
         if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
             raise refusal("X.chunks", "X has chunks of unknown size", "call X.compute_chunk_sizes() first")
         check_unmasked("X", X)
-        if len(shape) != 2 or min(shape) < 1:
-            raise refusal("X.shape", f"X must have 2 axes, one row per point, got shape {tuple(shape)}")
-        if np.dtype(dtype).kind not in "buif":
-            raise refusal("X.type", f"X must hold real numbers, got dtype {dtype}", kind=TypeError)
         self.n, self.width = int(shape[0]), int(shape[1])
         self.ends: np.ndarray  # where chunks begin, and n
         self.chunks: list[Any]  # futures of the rows of each, as float64
