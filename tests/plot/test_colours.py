@@ -60,14 +60,6 @@ def test_classes_get_a_legend(selection):
     np.testing.assert_allclose(axes.collections[0].get_facecolors(), expected)
 
 
-def test_numbers_get_a_colour_bar(selection):
-    columns = (np.arange(N), np.linspace(0, 1, N), pandas.Series(range(N)), (np.arange(N) % 3) / 2)
-    figure = drawn(plot.embedding(selection, colors=dict(enumerate(columns)), cmap="magma"))
-    for axes, colors in zip(figure.axes, columns, strict=True):
-        assert legend(axes) is None and axes.collections[0].get_cmap().name == "magma"
-        np.testing.assert_array_equal(axes.collections[0].get_array(), colors)
-
-
 def test_names_are_labels_and_no_formulas(selection):
     numbers = np.linspace(0, 1, N)
     frame = pandas.DataFrame({"$a_$ to $b_$": numbers, "kind": np.array(["$5_$", "$$"])[np.arange(N) % 2]})

@@ -75,14 +75,6 @@ def test_a_set_of_one_is_drawn_as_a_curve(selection):
     assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
 
 
-def test_colours_of_the_input_follow_the_points_that_were_kept(selection, data):
-    kept = np.arange(0, N, 2)
-    part = replace(selection, coordinates=selection.coordinates[kept], points=kept)
-    for colors in (data.colors["x"], data.colors["x"][kept]):
-        marks = panels(plot.embedding(part, colors=colors))[0].collections[0]
-        np.testing.assert_array_equal(marks.get_array(), data.colors["x"][kept])
-
-
 @pytest.mark.parametrize(
     ("code", "call"),
     [

@@ -87,14 +87,11 @@ def test_it_opens_without_complaint_and_loads_nothing(page):
     assert complaints(page) == []
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return report.runs[0].map.n") == 1000
-
-
-def test_the_network_is_refused(fresh):
-    fresh.execute_async_script(
+    page.execute_async_script(
         "const done = arguments[0]; const image = new Image(); image.onerror = image.onload = () => done(true);"
         "image.src = 'http://127.0.0.1:9/x.png'"
     )
-    assert any("Content Security Policy" in line["message"] for line in fresh.get_log("browser"))
+    assert any("Content Security Policy" in line["message"] for line in page.get_log("browser"))
 
 
 def test_names_are_words_never_markup(page):
@@ -329,14 +326,6 @@ def test_nothing_sticks_out_at_any_width(browser, torus, tmp_path, width):
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_the_theme_follows_the_reader(fresh):
-    root = fresh.find_element("css selector", "html")
-    before, seen = root.get_attribute("data-theme"), fresh.execute_script(PIXELS)
-    fresh.find_element("id", "theme").click()
-    assert {before, root.get_attribute("data-theme")} == {"light", "dark"}
-    assert fresh.execute_script(PIXELS) != seen
-
-
 def test_the_answer_is_the_heading(browser, strip, tmp_path):
     write_report(replace(strip[0], diagnostics=strip[0].diagnostics | TOLD), tmp_path / "report.html")
     opened(browser, tmp_path / "report.html")
@@ -350,8 +339,12 @@ def test_the_answer_is_the_heading(browser, strip, tmp_path):
     assert browser.execute_script("return report.runs[0].colour.key") == "volume"  # which is no axis
 
 
-def test_paper_crops_nothing_and_is_white(fresh):
+def test_the_theme_follows_the_reader_and_paper_crops_nothing_and_is_white(fresh):
     """A page narrower than the window scales the points, the axes and the charts alike."""
+    theme = "return document.documentElement.dataset.theme"
+    before, seen = fresh.execute_script(theme), fresh.execute_script(PIXELS)
+    fresh.find_element("id", "theme").click()
+    assert {before, fresh.execute_script(theme)} == {"light", "dark"} and fresh.execute_script(PIXELS) != seen
     fresh.execute_script("document.documentElement.dataset.theme = 'dark'; dispatchEvent(new Event('beforeprint'))")
     fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     fresh.execute_script("document.body.style.width = '700px'")
@@ -363,7 +356,7 @@ def test_paper_crops_nothing_and_is_white(fresh):
     assert fresh.execute_script(paper) == [255, 255, 255, 255]
     fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     fresh.execute_script("dispatchEvent(new Event('afterprint'))")
-    assert fresh.execute_script("return document.documentElement.dataset.theme") == "dark"
+    assert fresh.execute_script(theme) == "dark"
 
 
 def test_joined_classes_and_columns_without_values_are_grey(browser, strip, tmp_path):
