@@ -63,7 +63,8 @@ def main(argv: list[str] | None = None) -> int:
         known = frozenset(args.parser._option_string_actions)
         if not debug:
             logging.getLogger().addHandler(SILENT)
-        with shown_warnings(console, known), stopped_once():
+        with warnings.catch_warnings(), stopped_once():
+            warnings.showwarning = lambda said, *_, **__: console.say("warning", in_words(said, known), code_of(said))
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)
@@ -91,10 +92,15 @@ def main(argv: list[str] | None = None) -> int:
         return FAILED
 
 
+def in_words(said: Exception | str, known: Collection[str] = ()) -> str:
+    """Return an error or a warning with flags for options; ``known`` are the flags of the command."""
+    finding = finding_of(said)
+    return str(said) if finding is None else say_in_flags(finding, known)
+
+
 def sentence(error: Exception, known: Collection[str] = ()) -> str:
-    """Return an error in one line, with flags for options; ``known`` are the flags of the command."""
-    finding = finding_of(error)
-    text = str(error) if finding is None else say_in_flags(finding, known)
+    """Return an error as it is shown."""
+    text = in_words(error, known)
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
     if isinstance(error, OSError) and error.filename and error.strerror:
@@ -102,20 +108,6 @@ def sentence(error: Exception, known: Collection[str] = ()) -> str:
     if not any(kind.__name__ in EXPECTED for kind in type(error).__mro__):
         return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
     return text
-
-
-@contextmanager
-def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
-    """Show each warning as one clean line."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        finding = finding_of(message)
-        text = str(message) if finding is None else say_in_flags(finding, known)
-        console.say("warning", text, code_of(message))
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
 
 
 def style_of(args: argparse.Namespace) -> str:

@@ -140,17 +140,15 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     say(f"  request         {in_bytes(found.request_bytes)}, a quarter more")
     if found.device_bytes:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
-    say(f"  time            {duration(found.seconds)}")
-    if found.seconds is not None:
-        say("                  with an exhaustive search, within a factor of two; the first run also compiles")
+    took = None if found.seconds is None else duration(found.seconds)
+    about_time = f"{took}, within a factor of two; the first run also compiles" if took else "unknown"
+    say(f"  time            {about_time}")
     if found.factor > 1.1:
         say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float) -> str:
     """Return a time as people say it."""
-    if seconds is None:
-        return "unknown"
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

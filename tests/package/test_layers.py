@@ -11,6 +11,8 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
+import numpy as np
+
 import ies_gpu
 import ies_gpu.errors
 
@@ -156,6 +158,15 @@ def test_import_loads_only_the_standard_library():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "ies_gpu" in out
     assert not {"numpy", "scipy", "numba", "cupy", "matplotlib", "tqdm"} & set(out)
+
+
+def test_a_fit_with_everything_automatic_imports_at_most_eighty_modules(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).uniform(size=(150, 2)) * [4, 1])
+    code = "import sys; from ies_gpu.cli import main; main(['fit', 'x.npy', '--device', 'cpu', '--json']); " + (
+        "print(*{name for name in sys.modules if name.partition('.')[0] == 'ies_gpu'})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert 50 < len(done.stdout.splitlines()[-1].split()) <= 80, done.stdout.splitlines()[-1]
 
 
 def test_every_public_name_exists():
