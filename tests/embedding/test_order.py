@@ -135,7 +135,7 @@ def test_no_expander_is_factorised(rng):
         operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
         assert not Factorisation(operator).is_cheap
         surface = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
-        fill = Factorisation(surface).cost.fill
+        fill = Factorisation(surface).cost().fill
         assert Factorisation(surface).is_cheap
         entries = ShiftedInverse(symmetric_on_host(surface), surface.top, backend).factor.nnz / 2
         assert 0.2 * fill < entries < 2 * fill

@@ -17,7 +17,6 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from ...backend.array import Array, csr
-from ...backend.machine import cached_property
 from ..order import cells_of, host_of, matrix_order
 
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
@@ -55,9 +54,12 @@ class Cost(NamedTuple):
         return self.fill <= MOST_FILL and self.seconds <= max(0.1, QUICK * n)
 
 
-def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) -> Cost:
-    """Return what it takes to factorise a shifted matrix of this pattern, by a factor of the graph of its cells."""
-    n = S.shape[0]
+def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False, worth: float = np.inf) -> Cost:
+    """Return what it takes to factorise a shifted matrix of this pattern, by a factor of the graph of its cells.
+
+    Infinitely much where it takes more seconds than it is ``worth`` by the blocks of joined cells alone.
+    """
+    n, prepared = S.shape[0], PREPARED[0] * S.nnz + PREPARED[1] * S.shape[0]
     rows = np.arange(n)
     if not isinstance(ordered, np.ndarray):  # cells in space may hold rows that are not joined
         rows, ordered = matrix_order(S)
@@ -71,10 +73,14 @@ def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) 
     joined = scipy.sparse.csr_matrix((ones, cell[S.indices], S.indptr), shape=(n, len(starts) - 1))
     onto = scipy.sparse.csr_matrix((np.ones(n, np.float32), (cell, np.arange(n))), shape=(len(starts) - 1, n))
     quotient = (onto @ joined).tocsc()
+    sizes = np.bincount(cell).astype(np.float64)
+    blocks = 0.5 * float(sizes @ np.add.reduceat(sizes[quotient.indices], quotient.indptr[:-1]))
+    if prepared + FACTOR[0] * MODEL[0] * THINNED * blocks > worth:  # no factor of many dimensions need be counted
+        return Cost(np.inf, np.inf)
     quotient.data = np.full(quotient.nnz, -1.0)
     quotient = quotient + 2 * float(np.diff(quotient.indptr).max()) * scipy.sparse.identity(len(starts) - 1)
     factor = symmetric_factor(quotient.tocsc())
-    sizes = np.bincount(cell).astype(np.float64)[np.argsort(factor.perm_c)]
+    sizes = sizes[np.argsort(factor.perm_c)]
     below = np.add.reduceat(sizes[factor.L.indices], factor.L.indptr[:-1])
     entries, work = (
         part * deeper ** (depth - DEPTH) * float(sizes @ counted)
@@ -82,7 +88,7 @@ def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) 
     )
     if S.nnz <= THIN * n:
         entries, work = THINNED * entries, THINNED * work
-    return Cost(entries, FACTOR[0] * entries + FACTOR[1] * work + PREPARED[0] * S.nnz + PREPARED[1] * n)
+    return Cost(entries, FACTOR[0] * entries + FACTOR[1] * work + prepared)
 
 
 def symmetric_factor(matrix: scipy.sparse.csc_matrix) -> Any:
@@ -96,17 +102,20 @@ class Factorisation:
     """Whether to factorise the shifted matrix of an operator; nothing is computed before it is asked for."""
 
     def __init__(self, operator: Any, ordered: bool | np.ndarray = False) -> None:
-        self.operator, self.ordered = operator, ordered
+        self.operator, self.ordered, self.known = operator, ordered, Cost(np.inf, np.inf)
 
-    @cached_property
-    def cost(self) -> Cost:
-        P, host = self.operator.transition.matrix, self.operator.backend.to_host
-        return factor_cost(csr(host(P.indptr), host(P.indices), host(P.data), P.shape[0]), self.ordered)
+    def cost(self, worth: float = np.inf) -> Cost:
+        """Return what it is expected to take; see :func:`factor_cost`."""
+        if self.known.fill == np.inf:
+            P, host = self.operator.transition.matrix, self.operator.backend.to_host
+            S = csr(host(P.indptr), host(P.indices), host(P.data), P.shape[0])
+            self.known = factor_cost(S, self.ordered, worth)
+        return self.known
 
     @property
     def is_cheap(self) -> bool:
         """Whether it fits and takes little time; on graphs in many dimensions, whose factors fill up, it does not."""
-        return self.fits and self.cost.is_quick(self.operator.n)
+        return self.fits() and self.cost().is_quick(self.operator.n)
 
     @property
     def may_fit(self) -> bool:
@@ -114,10 +123,9 @@ class Factorisation:
         P = self.operator.transition
         return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self._room >= 0
 
-    @property
-    def fits(self) -> bool:
+    def fits(self, worth: float = np.inf) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        return self.may_fit and self.cost.fill <= MOST_FILL and self.cost.bytes <= self._room
+        return self.may_fit and self.cost(worth).fill <= MOST_FILL and self.known.bytes <= self._room
 
     @property
     def _room(self) -> float:
@@ -182,7 +190,7 @@ def prefers_cells(operator: Any, count: int) -> bool:
 
 
 def expected_seconds(
-    operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[], float]
+    operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[float], float]
 ) -> dict[str, float]:
     """Return what each method is expected to take, as far as it can win."""
     n, nnz, few, walk = operator.n, operator.transition.nnz, FEW * count, Walk(operator)
@@ -191,8 +199,9 @@ def expected_seconds(
     if walk.left[T] <= few:
         expected["lanczos"] = product * walk.time_until(few) ** 0.5
     # asked for only where it could be the quickest, with as few entries as ever
-    if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
-        seconds = factorised()
+    best = min(expected.values(), default=np.inf)
+    if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < best:
+        seconds = factorised(best)
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
     best = min(expected.values(), default=np.inf)
     while walk.left[T] > few and T < LAST and product * T**0.5 < best:
