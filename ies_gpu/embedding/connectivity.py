@@ -145,8 +145,7 @@ def largest_part(labels: np.ndarray, rows: np.ndarray, n_input: int, disconnecte
 
 
 def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
-    left = np.setdiff1d(np.arange(n_input), used)
-    if len(left):
+    if len(left := np.setdiff1d(np.arange(n_input), used)):
         gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
         tell(left_out(parts, len(used), n_input, f". {gone} left out"))
 

@@ -13,7 +13,7 @@ from ies_gpu.backend import get_backend
 from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
 from ies_gpu.embedding.eigensolvers import factorised, looks, multilevel
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
-from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
+from ies_gpu.embedding.eigensolvers.lanczos import add_missed
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, graph_laplacian, normalise
 from ies_gpu.embedding.order import spatial_order
@@ -125,18 +125,6 @@ def test_multiple_eigenvalues_of_a_torus_are_found_in_full(quick, method):
     np.testing.assert_allclose(found.values, exact(laplacian, 21), atol=1e-12)
     # 1, then (1,0): 4, (1,1): 4, (2,0): 4, (2,1): 8
     assert np.flatnonzero(np.diff(found.values) < -1e-6).tolist() == [0, 4, 8, 12]
-
-
-@pytest.mark.parametrize("method", ["lanczos", "multilevel"])
-def test_three_equal_components_have_every_eigenvalue_three_times(quick, method):
-    X = np.random.default_rng(0).uniform(0, 1, (1000, 2)) * [3, 1]
-    three = np.concatenate([X + [0, 5 * i] for i in range(3)])
-    laplacian = laplacian_of(three, np.sqrt(3 * 120 / (np.pi * 1000)) / 3)
-    found = pairs(laplacian, quick, 15, solver=method)
-    assert found.info["method"] == method, found.info
-    np.testing.assert_allclose(found.values[:3], 1, atol=1e-12)
-    np.testing.assert_allclose(found.values.reshape(5, 3), found.values[::3, None] * np.ones(3), atol=1e-11)
-    assert (np.diff(found.values[::3]) < -1e-5).all()
 
 
 def test_an_even_circle_is_solved_by_the_multilevel_method(quick):
@@ -293,16 +281,6 @@ def test_invariant_subspaces_do_not_end_lanczos(backend, blocks):
     np.testing.assert_allclose(found.values, 1, atol=1e-12)
     assert found.residuals.max() < 1e-10
     assert np.abs(found.vectors.T @ found.vectors - np.eye(6)).max() < 1e-10
-
-
-def test_lanczos_stays_beside_what_is_locked(on, backend):
-    laplacian = strip(500)
-    values, vectors = np.linalg.eigh(dense(laplacian))
-    locked = np.ascontiguousarray(vectors[:, ::-1][:, :3].T)
-    operator = SymmetricTransition(sent(laplacian, backend), backend)
-    found, basis = on(lanczos)(operator, 4, np.random.default_rng(0).normal(size=500), 1e-9, sure=4, locked=locked)
-    np.testing.assert_allclose(found, values[::-1][3:7], atol=1e-10)
-    assert np.abs(locked @ basis).max() < 1e-10
 
 
 @pytest.mark.thorough

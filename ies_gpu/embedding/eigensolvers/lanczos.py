@@ -109,9 +109,8 @@ def lanczos(
     It ends when the first ``sure`` pairs have a residual below ``tol``, or when ``enough`` says so of the values and
     residuals. Everything is kept orthogonal to the rows of ``locked``.
     """
-    backend = backend_of(start)
+    backend, n = backend_of(start), len(start)
     xp = backend.xp
-    n = len(start)
     fixed = xp.empty((0, n), dtype=xp.float64) if locked is None else locked
     size = min(n - len(fixed), size or max(2 * count + 1, count + 20))
     basis = xp.empty((size + 1, n), dtype=xp.float64)
@@ -161,9 +160,8 @@ def _orthonormal(
     Twice is enough (Kahan and Parlett), except for what is only rounding.
     """
     backend = backend_of(vector)
-    xp = backend.xp
+    xp, image, place = backend.xp, None, 1
     unit, note = into or (xp.empty(len(vector)), xp.zeros(1 + passes * sum(map(len, others))))
-    image, place = None, 1
     for rows in passes * [rows for rows in others if len(rows)]:
         if image is not None:
             vector = vector - image

@@ -17,8 +17,7 @@ vectors that they contribute carries their rounding, and residuals are computed 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,10 +61,9 @@ class Level:
 
     def __init__(self, backend: Backend, matrix: tuple[Any, Any, Any], top: Any, root: Any = None) -> None:
         self.backend, self.matrix, self.top, self.root = backend, matrix, top, root
-        self.n = len(top)
+        self.n, self.products, self.columns = len(top), 0, 0
         self.coarse: Any = None  # the next Level, once coarsened
         self.wide: Any = None  # the matrix in float64, once needed
-        self.products = self.columns = 0
         self.steps, self.late = FIRST_STEPS, None  # of conjugate gradients: how many, and how many were needed
 
     def on_host(self) -> Level:
@@ -190,8 +188,7 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
         Y = level.product(Y)
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
-    first, second, last = chances
-    lonely, held = held_rows(first, second, last, xp.median(first), xp)
+    lonely, held = held_rows(*chances, xp.median(chances[0]), xp)
     return backend.to_host(xp.flatnonzero(lonely)), backend.to_host(xp.flatnonzero(held))
 
 
@@ -202,8 +199,7 @@ def held_rows(first: Array, second: Array, last: Array, median: Any, xp: Any) ->
     return alone, alone & ((first > HELD) | trap)
 
 
-@dataclass
-class CoarsePairs:
+class CoarsePairs(NamedTuple):
     """Eigenvalues (k,) and vectors (n, k) of the coarse operator, these in float32, and the value behind them."""
 
     values: np.ndarray
