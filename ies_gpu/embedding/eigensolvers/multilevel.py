@@ -188,7 +188,8 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
         Y = level.product(Y)
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
-    lonely, held = held_rows(*chances, xp.median(chances[0]), xp)
+    first, second, last = chances
+    lonely, held = held_rows(first, second, last, xp.median(first), xp)
     return backend.to_host(xp.flatnonzero(lonely)), backend.to_host(xp.flatnonzero(held))
 
 
