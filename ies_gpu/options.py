@@ -112,9 +112,8 @@ class Options:
         counts; 1/2 for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the
         graph, which is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
         """, metavar="A", entries=ENTRIES[:3], cluster="only 1.0 does")  # fmt: skip
-    n_components: int = row(20, Integer(1), "int", "how many eigenvectors to choose from", """
-        How many eigenvectors to choose from.
-        """, flag="-m", metavar="M")  # fmt: skip
+    n_components: int = row(20, Integer(1), "int", "how many eigenvectors to choose from",
+        "How many eigenvectors to choose from.", flag="-m", metavar="M")  # fmt: skip
     zeta: Any = row(
         AUTO, Number(0, closed=True) | Words(AUTO), 'float or "auto"', "weight of the smoothness penalty", """
         The weight of the smoothness penalty. "auto" lowers it from infinity to the first set that passes the
@@ -175,9 +174,8 @@ class Options:
         The seed for the eigensolver's start vector, for the samples behind "auto", and for the random starts of the
         submodular search; ``diagnostics["parameters"]`` has the one that was used. Signs do not depend on it.
         """, flag="--seed", metavar="N")  # fmt: skip
-    tol: float = row(1e-8, Number(0, 1), "float", "upper bound on eigenvector residuals", """
-        The largest residual that an eigenpair may have.
-        """, metavar="T")  # fmt: skip
+    tol: float = row(1e-8, Number(0, 1), "float", "upper bound on eigenvector residuals",
+        "The largest residual that an eigenpair may have.", metavar="T")  # fmt: skip
     keep_bases: bool | None = row(None, Switch() | None, "bool", "keep the tangent bases", """
         Whether to keep the tangent bases, which :meth:`Selection.score` needs. By default they are kept up to 512 MB,
         and with ``client`` not at all.

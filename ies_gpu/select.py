@@ -16,7 +16,7 @@ from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
-from .run.fit import Fit, Inputs, fitted, searched, untangled
+from .run.fit import Fit, Inputs, choose, find_turn, fit_input
 from .run.run import Progress, Run
 from .validation import check_array, check_integer, check_points
 
@@ -160,10 +160,10 @@ def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
         options, report, fit, found = run(find_parameters, given, asked)
         run.options = options
     if fit is None or run.checkpoint is not None:  # which saves the steps one by one
-        fit, graph = fitted(given, options, run)
-        found = searched(fit.tangents, fit.embedding, options, run)
+        fit, graph = fit_input(given, options, run)
+        found = choose(fit.tangents, fit.embedding, options, run)
     n, (sample, X) = len(fit.embedding.vectors), sample_to_judge(given, fit)
-    weights = untangled(sample, found, X, graph, n, run) if options.untangle else None
+    weights = find_turn(sample, found, X, graph, n, run) if options.untangle else None
     is_given = "intrinsic_dim" not in asked.automatic
     judgement = run(judge, sample, found, X, graph, n, has_given_dimension=is_given, weights=weights)
     del graph

@@ -23,7 +23,7 @@ from ..findings import listen, option, refusal, tell, warning
 from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model
-from ..run.fit import Inputs, laplacian_of, mapped
+from ..run.fit import Inputs, laplacian_of, map_laplacian
 from ..run.run import Progress, Run
 from ..select import select_coordinates
 from ..validation import (
@@ -375,7 +375,7 @@ class DiffusionMap(SpectralTransformer):
         given = Inputs.of(**entry).to_euclidean(options.metric)
         with Run(options, given, self.progress) as run:
             laplacian = run(laplacian_of, given, options)
-            found = mapped(laplacian, options, run)
+            found = map_laplacian(laplacian, options, run)
             coordinates, _ = orient_and_scale(given, options, laplacian, found)
         made = {"coordinates": coordinates, "eigenvalues": found.eigenvalues, "subset": range(options.n_components)}
         return self._keep(X, laplacian.rows.used, options.parameters, **made)

@@ -19,7 +19,7 @@ from ..embedding.laplacian import Laplacian, with_transition
 from ..embedding.local import local_bandwidths
 from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
-from ..run.fit import Fit, Inputs, fit, laplacian_of, searched
+from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
 from ..run.run import HeldLog, Log, Run
 from .bandwidth import REACH
 from .explained import unexplained_variance
@@ -78,7 +78,7 @@ class Trial:
     def search(self, s: int) -> SearchResult:
         """Return the chosen set of size s; its warnings are held back."""
         own = self.run.apart(replace(self.run.options, subset_size=s), HeldLog(self.run.log), self.run.audit)
-        result = searched(self.tangents, self.embedding, own.options, own)
+        result = choose(self.tangents, self.embedding, own.options, own)
         self.known["findings", s] = own.log.findings
         return result
 

@@ -157,7 +157,7 @@ class Fit(NamedTuple):
     tangents: Tangents
 
 
-def mapped(laplacian: Laplacian, options: Options, do: Do) -> Embedding:
+def map_laplacian(laplacian: Laplacian, options: Options, do: Do) -> Embedding:
     """Return the diffusion map that the options ask for, with its few numbers on the host."""
     m, seed = options.n_components, options.random_state
     found = do(diffusion_map, laplacian, n_components=m, tol=options.tol, random_state=seed)
@@ -167,13 +167,13 @@ def mapped(laplacian: Laplacian, options: Options, do: Do) -> Embedding:
 
 def fit(laplacian: Laplacian, options: Options, do: Do, embedding: Embedding | None = None) -> Fit:
     """Return the map of a Laplacian, unless it is given, and its tangent spaces."""
-    embedding = embedding or mapped(laplacian, options, do)
+    embedding = embedding or map_laplacian(laplacian, options, do)
     d, dtype = options.intrinsic_dim, options.arithmetic
     tangents = do(tangent_spaces, laplacian, embedding, intrinsic_dim=d, dtype=dtype)
     return Fit(laplacian.without_matrix, embedding, tangents)
 
 
-def fitted(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian | None]:
+def fit_input(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian | None]:
     """Return the map of whichever input was given; without points also the Laplacian with its matrix."""
     embedding = None
     if options.entry == "laplacian":
@@ -185,7 +185,7 @@ def fitted(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian | No
     return fit(laplacian, options, do, embedding), None if options.entry == "X" else laplacian
 
 
-def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
+def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
     """Return the choice that the options ask for."""
     zeta = None if is_auto(options.zeta) else options.zeta  # by the regret, or as given
     return do(
@@ -194,7 +194,7 @@ def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do)
     )  # fmt: skip
 
 
-def untangled(
+def find_turn(
     fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do
 ) -> np.ndarray | None:
     """Return the weights of eigenvectors in the chosen coordinates, tested by the points or by the graph, or None.
