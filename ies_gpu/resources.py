@@ -15,7 +15,7 @@ SAMPLES = 24 << 20  # on a device: rows that guard and audit compute by plain co
 DEVICE_BLOCK = 512 << 20  # temporaries of one block there, at most; see ``CudaBackend.block_bytes``
 SLACK = 1.25  # what to request, relative to the peak
 SCORE = 2e-9  # seconds of one thread for one number of a score
-LOADING = 2.0  # seconds until all libraries are there
+LOADING = 1.5  # seconds until all libraries are there
 
 
 class Estimate(NamedTuple):

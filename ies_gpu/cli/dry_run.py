@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 LONG = 20.0  # seconds from which on a run is announced
 QUERIES = 100  # points whose neighbours are counted
 ASSUMED = 600  # neighbours where neither bandwidth nor metric tell them: the most to aim for
-PERHAPS = 0.4  # of a trial that many points need only where the middle one leaves something visible
-AGAIN = 0.3  # of a trial on all points at a wide bandwidth: some runs make one, others skip what is wide
+PERHAPS = 0.25  # of a trial that many points need only where the middle one leaves something visible
+AGAIN = 0.15  # of a trial on all points at a wide bandwidth: some runs make one, most skip what is wide
 NOISY = 12.0  # times the part of a walk that stays where it is: by so much longer such a graph takes
 JUDGED = 5e-5, 3e-6  # seconds of one thread for each point, and for each number of it, to compare what trials explain,
 OFTEN = 3.0  # times as long for few points, which are split into halves more often
@@ -89,7 +89,6 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
 def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Estimate]:
     """Return the size of a job, and what it needs with the scan for a bandwidth if that must be found."""
     from ..backend.machine import available_threads
-    from ..parameters.dimension import SAMPLE_SIZE
     from ..parameters.trial import FEW_SPLITS
     from ..resources import LOADING, estimate_resources
 
@@ -110,7 +109,7 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
         largest, seconds = max(each, key=lambda one: one.peak_bytes), None
         if found.seconds is not None:
             often = OFTEN if n < FEW_SPLITS[1] else 1.0
-            seconds = LOADING + often * (JUDGED[0] + JUDGED[1] * columns) * min(n, SAMPLE_SIZE) / threads
+            seconds = LOADING + often * (JUDGED[0] + JUDGED[1] * columns) * min(n, FEW_SPLITS[1]) / threads
             seconds += sum(w.times * ((one.seconds or LOADING) - LOADING) for w, one in zip(trials, each, strict=True))
         most = {name: max(getattr(found, name), getattr(largest, name)) for name in ("peak_bytes", "request_bytes")}
         found = found._replace(stages={"scan": largest.peak_bytes} | found.stages, seconds=seconds, **most)
