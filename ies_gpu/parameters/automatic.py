@@ -26,7 +26,6 @@ from .scan import (
     UNFOLDED,
     Scan,
     can_search,
-    largest_size,
     scan,
     sizes_to_compare,
     try_local_bandwidth,
@@ -135,58 +134,46 @@ def part_policies(options: Options) -> list[str]:
 def compare_bandwidths(run: Run, Z: Array, centre: float, distances: Distances, d: int, whole: bool) -> Scan:
     """Return the trials at fixed bandwidths or, where the density is uneven, the one that follows it if that is better.
 
-    ``whole`` says that Z is not a sample: then the best trial is made of all points.
+    ``whole`` says that Z is not a sample: then the best trial is made of all points. The first way with a graph in
+    parts is taken that leaves two bandwidths to compare.
     """
     ways = part_policies(run.options) if whole else ["largest"]  # of a sample, parts say little
     failure: DisconnectedGraphError | None = None
     fixed: Scan | None = None
-    try:
-        fixed, way = scan_around(run, Z, centre, distances, d, ways, not whole)
+    for way in ways:
+        start = Scan((), {}, centre, sizes_to_compare(d, run.options), is_sample=not whole)
+        try:
+            fixed = run(scan, run, Z, start, [centre * factor for factor in FACTORS], distances, d, way)
+        except DisconnectedGraphError as error:
+            failure = error
+            continue
+        if len(fixed.trials) > 1 or fixed.is_enough:
+            break
+    if fixed is not None:
         fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
         if fixed.may_miss_the_best:
             fixed = run(scan, run, Z, fixed, fixed.between(fixed.size), distances, d, way)
             fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
-    except DisconnectedGraphError as error:
-        failure = error
-    isolated = failure is not None and not failure.parts  # points without any neighbour, rather than clusters
-    tried = try_local_bandwidth(run, Z, centre, distances, d, ways[-1], fixed, isolated)
-    if tried is None:
-        assert failure is not None
-        raise without_bandwidth(failure) if isolated else failure
-    return tried
+    tried = try_local_bandwidth(run, Z, centre, distances, d, ways[-1], fixed, failure)
+    if tried is not None:
+        return tried
+    assert failure is not None
+    if failure.parts:
+        raise failure
+    found = finding_of(failure)
+    why = "" if found is None else f": {found.text}"
+    text = f"no bandwidth keeps the points together without joining nearly all pairs{why}"
+    # it was never given, so no advice on it helps
+    advice = f"try {option('n_neighbors', 15)}, or fewer columns, such as the first 20 principal components"
+    raise refusal("graph.no_bandwidth", text, advice, DisconnectedGraphError)
 
 
 def refit_best(run: Run, Z: Array, tried: Scan, d: int, way: str) -> Scan:
     """Return the trials with a full one in place of the best, as long as that is thin."""
     while (thin := tried.best(tried.size)).is_thin:
-        tried = with_trial(tried, run(full_trial, Z, thin.bandwidth, d, run, way))
+        with run.log.stage("scan"):
+            tried = with_trial(tried, trial(Z, thin.bandwidth, d, run, HeldLog(), way))
     return tried
-
-
-def without_bandwidth(failure: DisconnectedGraphError) -> Exception:
-    """Make the error of an automatic choice that found no bandwidth: it was never given, so no advice on it helps."""
-    found = finding_of(failure)
-    why = "" if found is None else f": {found.text}"
-    text = f"no bandwidth keeps the points together without joining nearly all pairs{why}"
-    advice = f"try {option('n_neighbors', 15)}, or fewer columns, such as the first 20 principal components"
-    return refusal("graph.no_bandwidth", text, advice, DisconnectedGraphError)
-
-
-def scan_around(
-    run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], is_sample: bool
-) -> tuple[Scan, str]:
-    """Return the trials by the first of the ways with a graph in parts that leaves two to compare, and that way."""
-    for way in ways:
-        start = Scan((), {}, centre, sizes_to_compare(d, run.options), is_sample=is_sample)
-        try:
-            tried = run(scan, run, Z, start, [centre * factor for factor in FACTORS], distances, d, way)
-        except DisconnectedGraphError:
-            if way == ways[-1]:
-                raise
-            continue
-        if len(tried.trials) > 1 or tried.is_enough:
-            break
-    return tried, way
 
 
 @step("dimension")
@@ -195,12 +182,6 @@ def sample_distances(Z: Array, options: Options) -> tuple[Distances, float, Dime
     distances = sampled_distances(Z, random_state=options.random_state)
     wanted = is_auto(options.intrinsic_dim)
     return distances, degree_bandwidth(distances), local_pca_dimension(Z, distances, None) if wanted else None
-
-
-@step("scan")
-def full_trial(Z: Array, bandwidth: float, d: int, run: Run, way: str) -> Trial:
-    """Return a trial on all points, in place of a thin one."""
-    return trial(Z, bandwidth, d, run, HeldLog(), way)
 
 
 def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
@@ -282,7 +263,7 @@ def describe(
     if dimension is not None:
         judged["intrinsic_dim"] = judge_dimension(dimension)
     if "subset_size" in asked:
-        judged["subset_size"] = judge_size(tried, d)
+        judged["subset_size"] = judge_size(tried)
     reasons = [doubt for each in judged.values() for doubt in each.doubts] + hints
     report = {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
@@ -314,23 +295,21 @@ def trial_row(t: Trial, s: int) -> dict[str, Any]:
 
 def judge_bandwidth(tried: Scan) -> Judged:
     """Return how sure the bandwidth is."""
-    s, only_one = tried.size, light("bandwidth.only_one", ONLY_ONE)
+    s, only_one = tried.size, (light("bandwidth.only_one", ONLY_ONE),)
     lost = tried.best(s).lost(s)
-    if tried.is_local and tried.rival is None:
-        text = "no fixed bandwidth keeps the points together, only one that follows their density"
-        facts = f"following it loses {lost:.3g} of a direction, of the fixed bandwidths none gives a connected graph"
-        return Judged("high", f"the density is uneven; {facts}", (light("bandwidth.only_local", text),))
     if tried.is_local:
-        assert tried.rival is not None
-        rest = f"of the fixed bandwidths the best loses {tried.rival.best(s).lost(s):.3g}"
-        facts = f"the density is uneven; following it loses {lost:.3g} of a direction, {rest}"
-        return Judged("high", facts, (only_one,) if len(tried.rival.trials) == 1 else ())
-    if len(tried.trials) == 1 and tried.is_enough:
+        facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths "
+        if tried.rival is not None:
+            facts += f"the best loses {tried.rival.best(s).lost(s):.3g}"
+            return Judged("high", facts, only_one if len(tried.rival.trials) == 1 else ())
+        text = "no fixed bandwidth keeps the points together, only one that follows their density"
+        return Judged("high", f"{facts}none gives a connected graph", (light("bandwidth.only_local", text),))
+    if len(tried.trials) > 1:
+        facts = f"neighbouring bandwidths lose up to {tried.beside(s):.2f} times as much of a direction ({lost:.3g})"
+        return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
+    if tried.is_enough:
         return Judged("high", f"the first one tried loses only {lost:.3g} of a direction")
-    if len(tried.trials) == 1:
-        return Judged("low", "no other bandwidth gave a connected graph to compare with", (only_one,))
-    facts = f"neighbouring bandwidths lose up to {tried.beside(s):.2f} times as much of a direction ({lost:.3g})"
-    return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
+    return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
 
 
 def judge_dimension(dimension: DimensionEstimate) -> Judged:
@@ -352,7 +331,7 @@ def judge_dimension(dimension: DimensionEstimate) -> Judged:
     return found._replace(doubts=tuple(doubts))
 
 
-def judge_size(tried: Scan, d: int) -> Judged:
+def judge_size(tried: Scan) -> Judged:
     """Return how sure the number of coordinates is."""
     s = tried.size
     m = len(tried.best(s).embedding.eigenvalues)
@@ -360,7 +339,7 @@ def judge_size(tried: Scan, d: int) -> Judged:
         return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
     gain, error, _ = tried.gain(s)
     facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
-    if s == largest_size(d, m) and tried.pays(s, 1):
+    if s == tried.sizes[1] and tried.pays(s, 1):
         text = f"even {s} coordinates, the most that were tried, may be too few"
         return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
     return Judged("fair" if gain + 2 * error > FALL else "high", facts)

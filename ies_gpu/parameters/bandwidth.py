@@ -23,11 +23,6 @@ class Distances(NamedTuple):
     table: Any
 
 
-def subsample(X: Array, size: int, random_state: int) -> Array:
-    """All points, or ``size`` of them drawn uniformly with the seed, in their order."""
-    return X if len(X) <= size else X[backend_of(X).asarray(sample_rows(len(X), size, random_state))]
-
-
 def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0) -> Distances:
     """Distances from at most ``queries`` seeded points to all points of X (n, D), by differences: exact where equal."""
     backend = backend_of(X)

@@ -12,7 +12,7 @@ from ..backend.array import Array, sample_rows
 from ..embedding.order import leading_axes
 from ..findings import Judged
 from ..validation import check_integer, check_length, check_points, check_seed
-from .bandwidth import Distances, degree_bandwidth, neighbours_of, sampled_distances, subsample
+from .bandwidth import Distances, degree_bandwidth, neighbours_of, sampled_distances
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,7 +101,8 @@ def estimate_dimension(
     """
     sample_size = check_integer("sample_size", sample_size, low=2)
     seed = check_seed(random_state)
-    X = subsample(check_points(X), sample_size, seed)
+    X = check_points(X)
+    X = X[backend_of(X).asarray(sample_rows(len(X), sample_size, seed))]
     distances = sampled_distances(X, random_state=seed)
     automatic = isinstance(bandwidth, str) and bandwidth == "auto"
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))

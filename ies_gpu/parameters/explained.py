@@ -33,7 +33,7 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
         left = 0.0
         for block in backend.blocks(len(X), 8.0 * (k + 2) * X.shape[1], "scan"):
             with block as rows:
-                error = X[rows] - sum(X[near] for near in neighbours[rows].T) / k  # of many columns, quicker than a mean
+                error = X[rows] - sum(X[near] for near in neighbours[rows].T) / k  # quicker than a mean
                 left += float((error * error).sum())
     total = float((X * X).sum())
     return left / total if total > 0 else 1.0

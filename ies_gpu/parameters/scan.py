@@ -92,9 +92,10 @@ class Scan:
     @cached_property
     def is_enough(self) -> bool:
         """Whether, of many points, the best trial has nearly all and loses nothing visible."""
-        best = self.best(self.size)
-        loses_little = best.share >= SHARE and best.lost(self.size) <= VISIBLE
-        return self.has_many and loses_little and not best.is_folded(self.size)
+        best, s = self.best(self.size), self.size
+        if best.is_thin or not self.has_many or best.share < SHARE:
+            return False
+        return best.lost(s) <= VISIBLE and not best.is_folded(s)
 
     @cached_property
     def may_miss_the_best(self) -> bool:
@@ -161,15 +162,12 @@ def can_search(m: int, s: int) -> bool:
     return s <= m and comb(m - 1, s - 1) <= SIZED
 
 
-def largest_size(d: int, m: int) -> int:
-    """Return where the search for a size ends: at twice the dimension, three more than it, or what can be searched."""
-    return max(s for s in range(d, min(2 * d, d + 3, m) + 1) if s == d or can_search(m, s))
-
-
 def sizes_to_compare(d: int, options: Options) -> tuple[int, int]:
-    """Return the smallest and the largest size to compare: the one asked for, if any."""
-    asked = options.subset_size
-    return (d, largest_size(d, options.n_components)) if is_auto(asked) else (asked, asked)
+    """Return the smallest and the largest number of coordinates to compare: that asked for, or d to 2 d or d + 3."""
+    asked, m = options.subset_size, options.n_components
+    if not is_auto(asked):
+        return asked, asked
+    return d, max(s for s in range(d, min(2 * d, d + 3, m) + 1) if s == d or can_search(m, s))
 
 
 @step("scan")
@@ -269,15 +267,16 @@ def unevenness(distances: Distances, d: int) -> float:
 
 
 def try_local_bandwidth(
-    run: Run, Z: Array, centre: float, distances: Distances, d: int, way: str, fixed: Scan | None, isolated: bool
-) -> Scan | None:
-    """Return the trials at fixed bandwidths, or the one at local bandwidths if that explains more with no more of them.
+    run: Run, Z: Array, centre: float, distances: Distances, d: int, way: str, fixed: Scan | None,
+    failure: DisconnectedGraphError | None,
+) -> Scan | None:  # fmt: skip
+    """Return the trials at fixed bandwidths, or that which follows the density if it explains more by no more.
 
-    It is tried only where the density is uneven, where all fixed ones but one fall into parts, or where they leave
-    points ``isolated``; of many points, not where it could hardly explain more. Without any it has no rival. None if
-    neither is there.
+    It is made only where the density is uneven, where all fixed ones but one fall into parts, or where they fail since
+    points have no neighbours; of many points, not where it could hardly explain more. None if neither is there.
     """
     options = run.options
+    isolated = fixed is None and failure is not None and not failure.parts  # rather than clusters
     only_one = fixed is not None and len(fixed.trials) == 1 and not fixed.is_enough
     if not is_auto(options.bandwidth) or options.alpha != 1 or default_neighbors(len(Z)) > DENSEST * len(Z):
         return fixed

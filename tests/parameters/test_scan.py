@@ -68,14 +68,15 @@ def test_sizes_are_compared_each_at_its_own_best_bandwidth():
 def test_of_many_points_no_more_bandwidths_are_tried_than_can_be_visibly_better():
     """After one that loses nothing visible none, and none narrower than one that loses no less than the best."""
 
-    def skipped(*lost, n=CHEAP + 1, share=1.0):
+    def skipped(*lost, n=CHEAP + 1, **facts):
         tried = scanned(*({2: left} for left in lost), n=n, largest=2)
-        tried.trials[0].share = share
+        tried.trials[0].__dict__.update(facts)
         tried = Scan(tried.trials, {}, 2.0 ** (len(lost) - 1), (2, 2))  # around the widest
         return [bool(needless(eps, tried)) for eps in (0.5, 2.0 ** len(lost))]
 
     assert skipped(0.9 * VISIBLE) == [True, True]
     assert skipped(1.1 * VISIBLE) == skipped(0.9 * VISIBLE, share=0.97) == [False, False]
+    assert skipped(0.9 * VISIBLE, is_thin=True) == [False, False]  # one of all points may show what it does not
     assert skipped(0.3, 0.3) == [True, False] and skipped(0.2, 0.3) == [False, False]
     assert skipped(0.9 * VISIBLE, n=CHEAP) == skipped(0.3, 0.3, n=CHEAP) == [False, False]
 
