@@ -38,7 +38,7 @@ SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered vi
 # where more than the first is lost, one more coordinate pays that leaves less than the second of it
 REGAINED = 0.3, 0.6
 SIZED = 20_000  # sets that may be scored for a size
-CHEAP = 5_000  # points up to which all bandwidths are tried on all, however well the first ones explain
+CHEAP = 4_000  # points up to which all bandwidths are tried on all, however well the first ones explain
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
 THINNED = 1.5

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import DisconnectedGraphError, IESWarning, datasets, select_coordinates
+from ies_gpu import (
+    DisconnectedGraphError,
+    IESWarning,
+    datasets,
+    estimate_dimension,
+    estimate_parameters,
+    select_coordinates,
+)
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
@@ -179,6 +186,36 @@ def test_a_dimension_above_the_size_asked_for_is_capped_with_a_warning():
         found = select_coordinates(plane(1500, 3), subset_size=2, n_components=8, bandwidth=0.2)
     assert any("seem to have 3 dimensions" in str(warning.message) for warning in caught)
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
+
+
+def test_parameters_by_themselves_are_those_of_the_automatic_run(strip, automatic):
+    found, chosen = estimate_parameters(strip[0]), automatic.diagnostics["automatic"]["chosen"]
+    assert {name: getattr(found, name) for name in chosen} == chosen
+    assert found.verdict == automatic.verdict and found.basis == automatic.diagnostics["automatic"]
+    assert found.confidence.keys() == chosen.keys()
+    assert all(judged.level in ("high", "fair", "low") and judged.facts for judged in found.confidence.values())
+    assert estimate_dimension(strip[0]).value == chosen["intrinsic_dim"]
+
+
+def test_what_is_given_is_not_looked_for(strip):
+    found = estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, n_components=8)
+    assert (found.bandwidth, found.intrinsic_dim) == (0.2, 2) and found.confidence.keys() == {"subset_size"}
+    (panel,) = found.plot().axes
+    assert panel.get_title() == f"Coordinates: {found.subset_size}"
+    with refused("parameters.given"):
+        estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
+
+
+def test_wrong_estimates_are_refused():
+    X = plane(40, 2)
+    for call, code in (
+        (lambda: estimate_dimension(X, sample_size=0), "sample_size.range"),
+        (lambda: estimate_parameters(X, bandwidth=-1), "bandwidth.range"),
+    ):
+        with refused(code):
+            call()
+    with pytest.raises(TypeError):
+        estimate_parameters(X, magic=1)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn import datasets as theirs
@@ -54,16 +52,6 @@ def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
     assert told.value.finding.advised == {"disconnected": "'largest'"}  # a bandwidth would join nearly all pairs
     with warned("graph.left_out"):
         assert len(select_coordinates(points, disconnected="largest", **known).points) == len(points) - 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("bandwidth", ["auto", "fixed"])
-def test_breast_cancer_runs_with_its_outliers_or_names_those_it_leaves_out(bandwidth):
-    X = StandardScaler().fit_transform(theirs.load_breast_cancer().data)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        found = select_coordinates(X, bandwidth=bandwidth)
-    assert len(found.points) == 559 and any("559 of 569 points" in str(each.message) for each in told)
 
 
 @pytest.mark.parametrize("name", ["iris", "blobs", "circles"])
@@ -147,13 +135,6 @@ def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(nois
     X = shapes.tree(900, np.random.default_rng(3), noise)[0]
     chosen = select_coordinates(X, bandwidth=0.45, intrinsic_dim=2, subset_size=2).embedding ** 2
     assert (chosen.sum(axis=0) ** 2 / (chosen**2).sum(axis=0)).min() >= 9
-
-
-@pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_a_tree_is_doubtful_and_a_strip_is_not():
-    assert select_coordinates(shapes.load("tree", 500, 1).X).verdict == "doubtful"
-    assert select_coordinates(STRIP).verdict == "sure"
 
 
 @pytest.mark.parametrize("name", first_of("wine", "digits", "uneven density", "diabetes"))

@@ -31,7 +31,7 @@ def run_of(X, device="cpu", **options):
 
 @pytest.fixture
 def small(monkeypatch):
-    """What counts from 5,000 points on, from 500 on."""
+    """What counts from 4,000 points on, from 500 on."""
     monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
     monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
 
