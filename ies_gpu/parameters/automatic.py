@@ -40,6 +40,7 @@ MOST = 5  # dimensions that points can show; the search for more would only take
 NEARLY_ALL = 1.25  # times the sample's size: up to so many points, all are tried
 THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
 ONLY_ONE = "only one bandwidth keeps the points together"
+Seen = tuple[Distances, float, DimensionEstimate | None]
 
 
 class Found(NamedTuple):
@@ -69,7 +70,7 @@ def find_parameters(given: Inputs, options: Options, do: Run) -> Found:
     return calibrate(do, do(checked_points, given.value, options, do.backend))
 
 
-def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
+def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE, seen: Seen | None = None) -> Found:
     """Find the parameters for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
     options, backend = run.options, run.backend
     whole = len(X) <= NEARLY_ALL * sample_size
@@ -80,7 +81,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
         text = f"X has {columns.shape[1]} columns, and few of them could be left out without loss"
         run.log.keep([note("columns.many", text, "the first 20 or so principal components would take far less time")])
     Z = X if whole else X[backend.asarray(rows)]
-    distances, centre, dimension = run(sample_distances, Z, options)
+    distances, centre, dimension = seen = seen or run(sample_distances, Z, options)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
     hints = check_duplicates(distances) + ([] if dimension is None else check_columns(columns, d, run))
     carried = None
@@ -93,7 +94,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
         sizes, local = sizes_to_compare(d, options), is_local(options.bandwidth)
         tried = Scan((chosen,), {}, chosen.bandwidth, sizes, is_local=local)
         s = tried.size
-    if (other := without_loops(run, X, chosen, s, sample_size)) is not None:
+    if (other := without_loops(run, X, chosen, s, sample_size, seen)) is not None:
         return other
     search = chosen.search(s)
     chosen.tell(s, run.log)
@@ -105,7 +106,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     return Found(replace(chosen.run.options, subset_size=s), report, known, search)
 
 
-def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int) -> Found | None:
+def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
     """Return what is found without self-loops, where many coordinates are stray with them; None if that is no better.
 
     A point that hangs on the rest by a thread stays where it is with a loop, and cannot without one.
@@ -114,7 +115,7 @@ def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int) -
     if stray <= limit or not run.options.self_loops or isinstance(chosen.run.options.bandwidth, str):
         return None
     log = HeldLog(run.log)
-    found = calibrate(run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size)
+    found = calibrate(run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen)
     assert found.fit is not None
     left = len(stray_coordinates(found.fit.embedding.vectors))
     if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:
@@ -177,7 +178,7 @@ def refit_best(run: Run, Z: Array, tried: Scan, d: int, way: str) -> Scan:
 
 
 @step("dimension")
-def sample_distances(Z: Array, options: Options) -> tuple[Distances, float, DimensionEstimate | None]:
+def sample_distances(Z: Array, options: Options) -> Seen:
     """Return distances from some points, the bandwidth with 6% neighbours and, if wanted, the dimension seen there."""
     distances = sampled_distances(Z, random_state=options.random_state)
     wanted = is_auto(options.intrinsic_dim)
