@@ -39,7 +39,7 @@ from .naming import coordinate_names, formula
 GRAPH_REGIONS = 30
 TOO_FEW = 100  # points, below which nothing is turned
 TURNED_BY, TESTED_BY = 1_500, 3_000  # points at most that a turn is found from, and tested on
-BLURS = 1.0, 0.5  # of the standard error, which is an upper bound: twice the error on the whole, or more
+BLURS = 1.0, 0.5  # of the standard error, which is an upper bound: about twice the error
 SHARED = 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
 OPEN = 0.003  # and beside the logarithm of the volume
 ENOUGH = {"maxiter": 60, "ftol": 1e-4}  # steps, and how little one may gain: less changes no figure
