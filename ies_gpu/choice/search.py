@@ -53,8 +53,8 @@ class SearchResult:
     search_order : tuple of int
         The chosen set in the order in which the search added its members.
     details : dict
-        Which ``method`` ran, its ``guarantee`` in words, whether the path is the one that enumeration gives
-        (``path_exact``), ``pool_size``, ``sets_scored`` of ``sets_total``, and other counts of the method.
+        Which ``method`` ran, its ``guarantee`` in words, whether the path is that of enumeration (``path_exact``),
+        ``pool_size``, ``sets_scored`` of ``sets_total``, and other counts of the method.
     """
 
     subset: tuple[int, ...]
@@ -175,11 +175,11 @@ def choose_coordinates(
         advice = f"lower {option('n_components')} or {option('subset_size')}, or call search_branch_and_bound with a "
         tell(warning("search.gap", text, f"{advice}larger node_limit"))
     if not found.passed:
-        text = (
-            f"for every set on the path, percentile {percentile:g} of the regret is positive; the set for zeta = 0 is "
+        text = f"for every set on the path, percentile {percentile:g} of the regret is positive"
+        advice = (
+            f"try a larger {option('subset_size')}, another {option('bandwidth')} or a lower {option('percentile')}"
         )
-        others = f"another {option('bandwidth')} or a lower {option('percentile')}"
-        tell(warning("search.regret", f"{text}returned", f"try a larger {option('subset_size')}, {others}"))
+        tell(warning("search.regret", f"{text}; the set for zeta = 0 is returned", advice))
     return found
 
 
@@ -207,10 +207,6 @@ def search_exhaustive(
     -------
     SearchResult
         The chosen set, zeta, the path and the regret.
-
-    See Also
-    --------
-    search_greedy, search_submodular, search_branch_and_bound : The searches for too many sets to enumerate.
 
     Examples
     --------
