@@ -77,8 +77,10 @@ def test_the_open_turn_unmixes_a_factor_and_costs_stop_it():
 def test_a_turn_is_taken_that_finds_the_missing_side_and_none_that_loses_it(strip):
     Y = np.column_stack([strip[:, 0], strip[:, 0] ** 2, strip[:, 1]])
     folded, right = np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]
-    regions = regions_of_points(strip, 2)
-    assert best_turn([folded, right], Y, strip, regions) is right
+    regions, half = regions_of_points(strip, 2), np.array([[1.0, 0, 0], [0, 0.05, 1]])
+    assert best_turn([folded, half], Y, strip, regions) is half
+    for turns in ([folded, right, half], [folded, half, right]):  # of two that pass, the one that explains more
+        assert best_turn(turns, Y, strip, regions) is right
     assert best_turn([right, folded], Y, strip, regions) is None
 
 
