@@ -223,7 +223,7 @@ def test_a_warp_reads_shared_memory_without_conflicts():
     for D in range(1, launch.MAX_COLUMNS + 1):
         known = {"D": D, "stride": eval(stride, {"D": D}), "c": 0}
         assert turns([eval(own, known | {"thread": thread}) for thread in range(32)], 8) == 1
-    stride = expression("tangent_rows", "tile_stride(int side) { return ", ";")
+    stride = expression("tangent_rows", "tile_stride(int side) {\n    return ", ";")
     across = expression("tangent_rows", "across[x] = difference[", "]")
     for m in range(4, 65, 4):
         side, threads = m // 4, launch.tangent_launch(1, m, 8).threads

@@ -34,9 +34,11 @@ template <> struct Precision<double> {
     static constexpr int exponents = 1000;
 };
 
-// From one neighbour of a tile to the next. Threads of a half warp read one column of many patches, and where patches are
-// few, of several neighbours: these rows begin in banks of their own.
-__device__ int tile_stride(int side) { return side * PATCH + (side < 6) + 3 * (side == 4); }
+// From one neighbour of a tile to the next. Threads of a half warp read one column of many patches, and where patches
+// are few, of several neighbours: these rows begin in banks of their own.
+__device__ int tile_stride(int side) {
+    return side * PATCH + (side < 6) + 3 * (side == 4);
+}
 
 // Shared memory of one row: a matrix and nine vectors of `width` values (m rounded up to whole patches, at least 16),
 // then twelve int. Found by arithmetic, because pointers would take registers.
@@ -63,8 +65,8 @@ template <typename T> struct Scratch {
     __device__ int* order() const { return range(2); }  // columns of the leading eigenvalues
 };
 
-// A patch of the co-metric over every `slices`-th neighbour of a tile, added to `sum`. A tile holds the first columns of
-// all patches of a neighbour, then the second ones, and so on: neighbouring patches lie in neighbouring banks.
+// A patch of the co-metric over every `slices`-th neighbour of a tile, added to `sum`. A tile holds the first columns
+// of all patches of a neighbour, then the second ones, and so on: neighbouring patches lie in neighbouring banks.
 template <typename T>
 __device__ void add_tile(const T* tile, const T* weights, int slice, int slices, int count, int side, int top, int left,
                          T (&sum)[PATCH][PATCH]) {
