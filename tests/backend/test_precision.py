@@ -12,7 +12,6 @@ from ies_gpu import datasets, diffusion_map, laplacian_of_points, select_coordin
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.choice.criterion import candidate_subsets, score_pass
-from ies_gpu.cli import main
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
 from tests.backends import needs_cupy, on_cpu, on_cuda
@@ -130,19 +129,6 @@ def test_what_is_stored_in_which_precision(monkeypatch, dtype, stored, computed)
     assert found.bases.dtype == computed
     assert score_pass(found.bases, np.array([[0, 1]])).totals.dtype == np.float64
     assert found.diagnostics["parameters"]["dtype"] == dtype
-
-
-def test_other_words_are_refused(capsys):
-    with pytest.raises(ValueError, match="dtype must be one of 'float64', 'mixed', 'float32', got 'half'"):
-        select_coordinates(np.zeros((3, 1)), intrinsic_dim=1, subset_size=1, dtype="half")
-    assert main(["fit", "x.npy", "-d", "1", "-s", "1", "--bandwidth", "1", "--dtype", "half"]) == 2
-
-
-def test_the_command_line_takes_mixed(tmp_path, capsys):
-    np.save(tmp_path / "x.npy", datasets.load("D1", n_samples=600).X)
-    arguments = ["-d", "2", "-s", "2", "--bandwidth", "1.0", "-m", "8", "--dtype", "mixed", "--device", "cpu", "--json"]
-    assert main(["fit", str(tmp_path / "x.npy"), *arguments]) == 0
-    assert '"dtype": "mixed"' in capsys.readouterr().out
 
 
 # --- through CuPy ---

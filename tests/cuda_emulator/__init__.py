@@ -71,26 +71,12 @@ def load(source: str) -> ctypes.PyDLL:
 
 
 class Kernel:
-    """Called like a ``cupy.RawKernel``, with NumPy arrays.
+    """Called like a ``cupy.RawKernel``, with NumPy arrays; ``skip_barrier`` is a line whose barrier is left out."""
 
-    Parameters
-    ----------
-    source, name : str
-        CUDA text and entry point.
-    schedule : {"forward", "reverse", "random"}
-        Order of the threads between two barriers, and of the blocks.
-    seed : int
-        Of the random schedule.
-    skip_barrier : int
-        Number of a line whose barrier is left out; 0 for none.
-    """
-
-    def __init__(
-        self, source: str, name: str, *, schedule: str = "forward", seed: int = 0, skip_barrier: int = 0
-    ) -> None:
+    def __init__(self, source: str, name: str, *, schedule: str = "forward", skip_barrier: int = 0) -> None:
         self.source, self.name = source, name
         self.launch = load(source)[f"launch_{name}"]
-        self.order = (SCHEDULES.index(schedule), ctypes.c_uint(seed), 1, skip_barrier)
+        self.order = (SCHEDULES.index(schedule), 0, 1, skip_barrier)
 
     def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0) -> None:
         if len(grid) != 1 or len(block) != 1 or not 0 < block[0] <= 1024 or not 0 < grid[0] < 2**31:

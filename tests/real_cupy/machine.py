@@ -29,59 +29,28 @@ class LaunchError(RuntimeError):
 
 @dataclass
 class Machine:
-    """One host with CUDA devices.
-
-    Attributes
-    ----------
-    n_devices, limit : int
-        Devices, and bytes of memory of each.
-    pool : bool
-        Whether CuPy's memory pool is in use, as usual. Without it every array is an allocation of its own, of which the
-        sizes are known: ``refuse``, ``peak`` and ``moved`` are exact.
-    compiles : bool
-        Whether NVRTC compiles the package's kernels.
-    contracted : bool
-        Whether a product and a sum in the package's kernels are rounded together, as on a GPU.
-    refuse : callable, optional
-        Given the size of an allocation, whether it fails, or the error that it fails with.
-    spoil : callable, optional
-        Given the name of one of the package's kernels and its arguments after it ran, may overwrite its results.
-    double_ratio : int
-        The rate of float32 over that of float64.
-    jacobi : {"sound", "needs rank"}
-        Whether ``syevjBatched`` fails, as reported of cuSOLVER, on matrices that lack rank.
-    queued : bool
-        Whether launches and copies are kept until somebody waits for the device, as on a GPU that is busy.
-    schedule : {"forward", "reverse", "random"}
-        The order of blocks and threads.
-    counts : Counter
-        ``launches`` of kernels, calls of ``libraries``, ``syncs`` of every kind, ``uploads``, ``downloads``, ``up``,
-        ``down`` and ``moved`` (bytes), ``freed`` (times that the backend emptied the cache), ``kernel ...``.
-    stage, by_stage : str, dict of Counter
-        The same by the stage that is named, with the ``peak`` of memory in it.
-    transfers : list of (direction, bytes)
-    waited : list of int
-        The current device at each wait.
-    reductions : list of (name, bytes of the input, blocks of threads)
-        Launches of the kernels that CuPy writes for reductions; those that CUB takes are not among them.
-    """
+    """One host with CUDA devices."""
 
     n_devices: int = 1
-    limit: int = 8 << 30
-    pool: bool = True
-    compiles: bool = True
-    contracted: bool = False
-    refuse: Callable[[int], bool | BaseException] | None = None
-    spoil: Callable[[str, tuple[Any, ...]], None] | None = None
-    double_ratio: int = 2
-    jacobi: str = "sound"
-    queued: bool = False
-    schedule: str = "forward"
+    limit: int = 8 << 30  # bytes of memory of each
+    pool: bool = True  # CuPy's memory pool; without it every array is an allocation, of known size
+    compiles: bool = True  # whether NVRTC compiles the package's kernels
+    contracted: bool = False  # whether these round a product and a sum together, as on a GPU
+    refuse: Callable[[int], bool | BaseException] | None = None  # given a size: whether, or how, an allocation fails
+    spoil: Callable[[str, tuple[Any, ...]], None] | None = None  # may overwrite what a kernel of the package wrote
+    double_ratio: int = 2  # the rate of float32 over that of float64
+    jacobi: str = "sound"  # or "needs rank": ``syevjBatched`` fails, as reported of cuSOLVER, on matrices that lack it
+    queued: bool = False  # launches and copies wait until somebody waits for the device, as on a GPU that is busy
+    schedule: str = "forward"  # of blocks and threads; "reverse", "random"
+    # ``launches``, calls of ``libraries``, ``syncs`` of every kind, ``uploads``, ``downloads``, bytes ``up``, ``down``
+    # and ``moved``, ``freed`` (times that the backend emptied the cache), ``kernel ...``
     counts: Counter[str] = field(default_factory=Counter)
     stage: str = ""
+    # the same by the stage that is named, with the ``peak`` of memory in it
     by_stage: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    transfers: list[tuple[str, int]] = field(default_factory=list)
-    waited: list[int] = field(default_factory=list)
+    transfers: list[tuple[str, int]] = field(default_factory=list)  # direction and bytes
+    waited: list[int] = field(default_factory=list)  # the current device at each wait
+    # names, bytes of the input and blocks of the kernels that CuPy writes for reductions, but for those of CUB
     reductions: list[tuple[str, int, int]] = field(default_factory=list)
     taken: list[int] = field(default_factory=lambda: [0] * MOST_DEVICES)  # bytes of each device
     peak: int = 0

@@ -201,12 +201,27 @@ def merge_rows(
     return starts_of(counts), np.concatenate(found), np.concatenate(values)
 
 
+@compiled(fused=True)
+def add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3):
+    """The sums of a row with its p-th entry; what ``width`` and ``scaled`` leave out is not compiled."""
+    j = np.uint32(indices[p])
+    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
+    s0 += a * load_singles(V, x)
+    if width > 8:
+        s1 += a * load_singles(V, x + 8)
+    if width > 16:
+        s2 += a * load_singles(V, x + 16)
+    if width > 24:
+        s3 += a * load_singles(V, x + 24)
+    return s0, s1, s2, s3
+
+
 @cache
 def _product(width: int, scaled: bool) -> Any:
     """A product of fixed width, whose sums stay in registers; even and odd entries have their own, so that none waits.
 
     The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy. V and out
-    are flat. What the width leaves out is not compiled.
+    are flat.
     """
 
     @compiled(fused=True, entry=True)
@@ -215,26 +230,10 @@ def _product(width: int, scaled: bool) -> Any:
             s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = lanes_of(np.float32(0))
             p, end = indptr[i], indptr[i + 1]
             while p < end:
-                j = np.uint32(indices[p])
-                a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
-                s0 += a * load_singles(V, x)
-                if width > 8:
-                    s1 += a * load_singles(V, x + 8)
-                if width > 16:
-                    s2 += a * load_singles(V, x + 16)
-                if width > 24:
-                    s3 += a * load_singles(V, x + 24)
+                s0, s1, s2, s3 = add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3)
                 p += 1
                 if p < end:
-                    j = np.uint32(indices[p])
-                    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
-                    t0 += a * load_singles(V, x)
-                    if width > 8:
-                        t1 += a * load_singles(V, x + 8)
-                    if width > 16:
-                        t2 += a * load_singles(V, x + 16)
-                    if width > 24:
-                        t3 += a * load_singles(V, x + 24)
+                    t0, t1, t2, t3 = add_entry(indices, data, right, V, width, scaled, p, t0, t1, t2, t3)
                     p += 1
             y = i * width
             store(out, y, s0 + t0)
