@@ -167,6 +167,7 @@ def test_a_run_waits_a_hundred_times_whatever_its_size(name):
         with plugged_in() as machine:
             products = on_cuda(name, n).diagnostics["solver"]["products"]
         assert machine.counts["syncs"] <= 130 + products / 10
+        assert machine.counts["launches"] <= 1000 + 6 * products  # a thousand compare kernels first
         # three and a half copies for each product would be a fifth of all launches
         assert machine.counts["kernel cupy_copy__float64_float64"] <= 200 + products
 

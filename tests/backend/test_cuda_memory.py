@@ -122,7 +122,8 @@ def test_memory_that_cupy_keeps_is_there_for_the_next_run():
         del large  # which was no cache
 
 
-def test_memory_is_planned_from_the_allocator_in_use(cupy):
+@pytest.mark.parametrize("source", ["malloc", "malloc_managed"])
+def test_memory_is_planned_from_the_allocator_in_use(source, cupy):
     """cuML sets RMM's, which is a function like this one; what CuPy's own pool keeps is of no use to it."""
     memory, backend = cupy.cuda.memory, get_backend("cuda")
     kept = cupy.zeros(16 << 20)
@@ -133,7 +134,7 @@ def test_memory_is_planned_from_the_allocator_in_use(cupy):
     assert_agreement(on_cuda("D1", 300, n_components=6), on_cpu("D1", 300, n_components=6))
     backend.free_cache()
     assert cupy.get_default_memory_pool().free_bytes() < size
-    own = cupy.cuda.MemoryPool()
+    own = cupy.cuda.MemoryPool(getattr(memory, source, None))
     own.set_limit(size=64 << 20)
     cupy.cuda.set_allocator(own.malloc)
     here = cupy.zeros(1 << 20)
