@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import ies_gpu
+from benchmarks.automatic import DATA
 from benchmarks.paper.real_cases import CASES, features
 from ies_gpu import DisconnectedGraphError, datasets, select_coordinates
 from ies_gpu.cli import main
 
 from ..backends import needs_cupy
 from ..extras import needed
-from ..paper.test_real import SHARED
 from ..said import refused, warned
 from .clusters import (
     SMALL,
@@ -165,9 +165,9 @@ def problem(name):
         known = {name: getattr(data, name) for name in ("intrinsic_dim", "subset_size", "bandwidth")}
         return data.X, known | {"tol": 1e-12}
     (case,) = (case for case in CASES if case.name == name)
-    if not (SHARED / case.file).exists():
-        pytest.skip(f"{SHARED / case.file} is not there")
-    X = features(case, SHARED / case.file, 2000).X
+    if not (DATA / case.file).exists():
+        pytest.skip(f"{DATA / case.file} is not there")
+    X = features(case, DATA / case.file, 2000).X
     options = {"intrinsic_dim": case.d, "subset_size": case.s, "self_loops": case.self_loops, "disconnected": "largest"}
     found = select_coordinates(X, device="cpu", **options)
     return X[found.points], options | {"bandwidth": found.diagnostics["parameters"]["bandwidth"], "tol": 1e-12}
