@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from ..files.writing import check_path
 from ..findings import finding_of, refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
-READERS = {".npz": "NumPy", **dict.fromkeys(XYZ, "ase")}  # and with a topology MDAnalysis
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")  # of atoms, in an .npz
 STRAIGHT = 1e-10  # a sine up to this is rounding error
 BENT = 0.1  # chains that come nearer to a line than this have no torsion worth following
@@ -86,20 +86,17 @@ def load_molecule(
     """
     path = Path(check_path(path))
     check_readable(path)
-    kind = READERS.get(path.suffix.lower())
+    kind, read = READERS.get(path.suffix.lower(), ("", None))
     if topology is not None:
         check_readable(Path(check_path(topology)))
-        kind = "MDAnalysis"
-    if kind is None:
+        kind, read = "MDAnalysis", partial(_read_trajectory, topology=topology, atoms=atoms)
+    if read is None:
         text = f"molecules are read from {', '.join(READERS)} files, not from '{path.suffix}'"
         raise refusal("file.ending", f"{path}: {text}", "for a trajectory of another kind, give its topology too")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about fields that we do not use
-            if kind == "MDAnalysis":
-                found = _read_trajectory(path, topology, atoms)
-            else:
-                found = _read_npz(path) if kind == "NumPy" else _read_xyz(path)
+            found = read(path)
     except ImportError:
         raise needs(path, kind, "molecules") from None
     except Exception as error:  # a library may raise what it likes
@@ -152,6 +149,9 @@ def _read_xyz(path: Path) -> Trajectory:
         text = f"{path}: frame {other[0]} has different atoms from frame 0"
         raise refusal("file.atoms", text, "keep one molecule, atoms in one order")
     return Trajectory(np.array([frame.positions for frame in frames]), np.array(z[0]))
+
+
+READERS = {".npz": ("NumPy", _read_npz), **dict.fromkeys(XYZ, ("ase", _read_xyz))}  # and with a topology MDAnalysis
 
 
 @at_home

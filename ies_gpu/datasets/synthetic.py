@@ -56,10 +56,7 @@ class Dataset:
         return f"Dataset({self.name}, {self.title}: {n} x {D}, {known}, the paper chooses {chosen})"
 
 
-def strip(
-    rng: np.random.Generator, n: int, *, half: tuple[float, float], hole: tuple[float, float] | None = None,
-    roll: bool = False,
-) -> Sample:  # fmt: skip
+def strip(rng: np.random.Generator, n: int, *, half: Any, hole: Any = None, roll: bool = False) -> Sample:
     """Draw a noisy flat strip (n, 3), without the points in a central hole (as noisy as they are), and roll it up."""
     flat = np.column_stack([rng.uniform(-half[0], half[0], n), rng.uniform(-half[1], half[1], n), np.zeros(n)])
     points = flat + rng.normal(0, 0.05, (n, 3))
@@ -88,10 +85,7 @@ def cube(rng: np.random.Generator, n: int) -> Sample:
     return X, box, {"x": box[:, 0], "y": box[:, 1], "z": box[:, 2]}
 
 
-def torus(
-    rng: np.random.Generator, n: int, *, size: tuple[float, float, float],
-    bend: tuple[int, int, float] | None = None, noise: bool = True,
-) -> Sample:  # fmt: skip
+def torus(rng: np.random.Generator, n: int, *, size: Any, bend: Any = None, noise: bool = True) -> Sample:
     """Draw a torus, which ``bend`` makes asymmetric in a column: ``x <- (x - min x)^power / divisor``, then centred."""
     (a, b, h), (alpha, beta) = size, rng.uniform(0, 2 * np.pi, (2, n))
     ring = a + b * np.cos(alpha)

@@ -32,7 +32,7 @@ def pack(content: Mapping[str, Any], records: Records = NONE) -> tuple[dict[str,
 def unpack(path: str | os.PathLike[str], fields: Mapping[str, Any], records: Records = NONE) -> dict[str, Any]:
     """Return the values that were packed; arrays are read from the archive.
 
-    A damaged archive raises whatever comes; see :func:`.points.sound`.
+    What a damaged archive raises is for :func:`.points.sound` to say.
     """
     with zipfile.ZipFile(path) as archive:
         return {name: _decoded(value, archive, records) for name, value in fields.items()}
