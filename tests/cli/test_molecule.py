@@ -105,18 +105,17 @@ def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
 
 
 @pytest.mark.filterwarnings("ignore")  # of these libraries, about others
-@pytest.mark.parametrize("kind", ["xyz", "dcd"])
-def test_files_that_other_libraries_read(folder, kind):
+def test_a_trajectory_with_its_topology(folder):
     made = needed("MDAnalysis", "molecules").Universe.empty(4, trajectory=True)
     needed("ase", "molecules")
     made.add_TopologyAttr("element", ["H", "O", "O", "H"])
     made.add_TopologyAttr("name", ["H", "O", "O", "H"])
     made.load_new(datasets.load_molecule(folder / "peroxide.npz").R)
     made.atoms.write(folder / "top.pdb")
-    made.atoms.write(folder / f"traj.{kind}", frames="all")
+    made.atoms.write(folder / "traj.dcd", frames="all")
     assert fit(folder, "peroxide.npz") == 0
     wanted = load(folder / "run.npz").embedding
-    assert fit(folder, f"traj.{kind}", *(["--topology", str(folder / "top.pdb")] if kind == "dcd" else [])) == 0
+    assert fit(folder, "traj.dcd", "--topology", str(folder / "top.pdb")) == 0
     np.testing.assert_allclose(load(folder / "run.npz").embedding, wanted, atol=1e-3 / np.sqrt(N))
 
 

@@ -40,14 +40,12 @@ class Site(http.server.SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(folder, context=None):
+def serving(folder):
     needed("aiohttp", "test-cloud")
     needed("fsspec", "test-cloud")
     with Server(("127.0.0.1", 0), functools.partial(Site, directory=folder)) as server:
-        if context is not None:
-            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 

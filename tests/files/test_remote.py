@@ -202,7 +202,6 @@ def test_urls_are_told_from_paths():
     "arguments",
     [
         ["fit", "points.npy", "-o", "https://me:hush@host/run.npz?sig=hush"],
-        ["fit", "points.npy", "-o", "s3://jobs/run.npz?sig=hush"],
         ["fit", "points.npy", "-o", "s3://jobs/run.txt?sig=hush"],
         ["fit", "points.npy", "--checkpoint", "https://me:hush@host/folder"],
         ["fit", "simplecache::https://me:hush@host/points.npy"],
