@@ -54,7 +54,7 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
     from ..parameters.automatic import NEARLY_ALL
     from ..parameters.bandwidth import degree_bandwidth, mean_degree, own_shares, sampled_distances
     from ..parameters.dimension import SAMPLE_SIZE
-    from ..parameters.scan import CHEAP, FACTORS, THINNED, unsuitable
+    from ..parameters.scan import CHEAP, FACTORS, THIN_FROM, THINNED, unsuitable
     from ..parameters.trial import FEW
 
     whole = len(points) <= NEARLY_ALL * SAMPLE_SIZE
@@ -75,7 +75,7 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
         return PERHAPS if n > CHEAP and (factor > 1 or (factor < 1 and whole)) else 1.0
 
     factors = [factor for factor in FACTORS if not unsuitable(factor * centre, centre, distances, self_loops)]
-    trials = [work(factor, factor > 1 and n > CHEAP, times=often(factor)) for factor in factors]
+    trials = [work(factor, factor > 1 and n > THIN_FROM, times=often(factor)) for factor in factors]
     if n > CHEAP:
         trials.append(work(factors[-2 if len(factors) > 1 else -1], thin=False, times=AGAIN))
     if whole:

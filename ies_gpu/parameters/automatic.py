@@ -20,6 +20,7 @@ from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
 from .judgement import CLOSE, CROWDED
 from .scan import (
+    CHEAP,
     FACTORS,
     FALL,
     SHARE,
@@ -142,7 +143,7 @@ def compare_bandwidths(run: Run, Z: Array, centre: float, distances: Distances, 
     failure: DisconnectedGraphError | None = None
     fixed: Scan | None = None
     for way in ways:
-        start = Scan((), {}, centre, sizes_to_compare(d, run.options), is_sample=not whole)
+        start = Scan((), {}, centre, sizes_to_compare(d, run.options), has_many=len(Z) > CHEAP, is_sample=not whole)
         try:
             fixed = run(scan, run, Z, start, [centre * factor for factor in FACTORS], distances, d, way)
         except DisconnectedGraphError as error:

@@ -38,7 +38,8 @@ SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered vi
 # where more than the first is lost, one more coordinate pays that leaves less than the second of it
 REGAINED = 0.3, 0.6
 SIZED = 20_000  # sets that may be scored for a size
-CHEAP = 4_000  # points up to which all bandwidths are tried on all, however well the first ones explain
+CHEAP = 5_000  # points up to which all bandwidths are tried, however well the first ones explain,
+THIN_FROM = 4_000  # and up to which wide ones are tried on all
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
 THINNED = 1.5
@@ -60,6 +61,7 @@ class Scan:
     sizes: tuple[int, int]  # the smallest and the largest number of coordinates to compare
     is_local: bool = False
     rival: Scan | None = None
+    has_many: bool = False  # points, so that each trial takes long
     is_sample: bool = False  # of more points, on which a narrow bandwidth saves more time than it takes here
 
     def best(self, s: int) -> Trial:
@@ -84,16 +86,11 @@ class Scan:
         excess = self.beside(s) - 1
         return excess > NARROW - 1 and excess * self.best(s).lost(s) > VISIBLE
 
-    @property
-    def has_many(self) -> bool:
-        """Whether the points are so many that each trial takes long."""
-        return any(t.is_thin or len(t.X) > CHEAP for t in self.trials)
-
     @cached_property
     def is_enough(self) -> bool:
         """Whether, of many points, the best trial has nearly all and loses nothing visible."""
         best, s = self.best(self.size), self.size
-        if best.is_thin or not self.has_many or best.share < SHARE:
+        if not self.has_many or best.is_thin or best.share < SHARE:
             return False
         return best.lost(s) <= VISIBLE and not best.is_folded(s)
 
@@ -188,7 +185,7 @@ def scan(
             continue
         log = HeldLog(progress=within)
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
-        rows = some_rows(len(X), share, run.options.random_state) if len(X) > CHEAP else None
+        rows = some_rows(len(X), share, run.options.random_state) if len(X) > THIN_FROM else None
         try:
             few = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
             if few is None:
@@ -238,7 +235,7 @@ def unsuitable(eps: float, centre: float, distances: Distances, self_loops: bool
 
 def needless(eps: float, tried: Scan) -> str:
     """Return why a bandwidth is not worth its time on many points after those that were tried, or nothing."""
-    if not tried.has_many or (tried.is_sample and eps < tried.centre):
+    if not (tried.has_many and tried.trials) or (tried.is_sample and eps < tried.centre):
         return ""
     s = tried.size
     if tried.is_enough:

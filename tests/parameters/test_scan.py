@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.scan import CHEAP, SHEETS, VISIBLE, Scan, needless, show_trial, with_trial
+from ies_gpu.parameters.scan import SHEETS, VISIBLE, Scan, needless, show_trial, with_trial
 from ies_gpu.parameters.trial import Estimated
 
 
@@ -36,11 +37,11 @@ def test_unexplained_variance_by_brute_force(on):
 
 def whole(**facts):
     """A trial whose maps have no fold."""
-    return SimpleNamespace(**{"is_folded": lambda s: False, "is_thin": False, "X": np.empty((100, 0))} | facts)
+    return SimpleNamespace(**{"is_folded": lambda s: False, "is_thin": False} | facts)
 
 
-def scanned(*tables: dict[int, float], n: int = 100, largest: int = 4) -> Scan:
-    """Trials of n points at bandwidths 1, 2, 4, ... that leave given fractions for given sizes, 2 or more."""
+def scanned(*tables: dict[int, float], largest: int = 4, **facts) -> Scan:
+    """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes, 2 or more."""
     embedding = SimpleNamespace(eigenvalues=np.arange(20))
     trials = [
         whole(
@@ -48,12 +49,11 @@ def scanned(*tables: dict[int, float], n: int = 100, largest: int = 4) -> Scan:
             lost=lambda s, table=table: table[s],
             limit=lambda s, table=table: Estimated(table[s], 0.0),
             embedding=embedding,
-            X=np.empty((n, 0)),
             share=1.0,
         )
         for k, table in enumerate(tables)
     ]
-    return Scan(tuple(trials), {}, 1.0, (2, largest))
+    return Scan(tuple(trials), {}, 1.0, (2, largest), **facts)
 
 
 def test_sizes_are_compared_each_at_its_own_best_bandwidth():
@@ -68,17 +68,17 @@ def test_sizes_are_compared_each_at_its_own_best_bandwidth():
 def test_of_many_points_no_more_bandwidths_are_tried_than_can_be_visibly_better():
     """After one that loses nothing visible none, and none narrower than one that loses no less than the best."""
 
-    def skipped(*lost, n=CHEAP + 1, **facts):
-        tried = scanned(*({2: left} for left in lost), n=n, largest=2)
+    def skipped(*lost, has_many=True, **facts):
+        tried = scanned(*({2: left} for left in lost), largest=2, has_many=has_many)
         tried.trials[0].__dict__.update(facts)
-        tried = Scan(tried.trials, {}, 2.0 ** (len(lost) - 1), (2, 2))  # around the widest
+        tried = replace(tried, centre=2.0 ** (len(lost) - 1))  # the widest
         return [bool(needless(eps, tried)) for eps in (0.5, 2.0 ** len(lost))]
 
     assert skipped(0.9 * VISIBLE) == [True, True]
     assert skipped(1.1 * VISIBLE) == skipped(0.9 * VISIBLE, share=0.97) == [False, False]
     assert skipped(0.9 * VISIBLE, is_thin=True) == [False, False]  # one of all points may show what it does not
     assert skipped(0.3, 0.3) == [True, False] and skipped(0.2, 0.3) == [False, False]
-    assert skipped(0.9 * VISIBLE, n=CHEAP) == skipped(0.3, 0.3, n=CHEAP) == [False, False]
+    assert skipped(0.9 * VISIBLE, has_many=False) == skipped(0.3, 0.3, has_many=False) == [False, False]
 
 
 def test_a_scan_shows_how_far_the_eigenvectors_of_a_trial_are():
@@ -139,7 +139,7 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     steps = [whole(bandwidth=2 ** (0.5 * k), lost=lambda s, k=k: 0.4 + 0.2 * abs(k)) for k in (-1, 0, 1)]
     tables = {2: 0.09}, {2: 0.06}, {2: 0.04}, {2: 0.06}
     np.testing.assert_allclose(scanned(*tables).between(2), [2**0.5, 2**1.5, 2**2.5])
-    np.testing.assert_allclose(scanned(*tables, n=CHEAP + 1).between(2), [2**1.5, 2**2.5])  # beside the best alone
+    np.testing.assert_allclose(scanned(*tables, has_many=True).between(2), [2**1.5, 2**2.5])  # beside the best alone
     both = Scan(tuple(steps), {}, 1.0, (2, 2))
     for k in (1, -1):
         both = with_trial(both, whole(bandwidth=2 ** (0.25 * k), lost=lambda s: 0.5))

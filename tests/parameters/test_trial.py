@@ -31,8 +31,10 @@ def run_of(X, device="cpu", **options):
 
 @pytest.fixture
 def small(monkeypatch):
-    """What counts from 4,000 points on, from 500 on."""
+    """What counts from 4,000 or 5,000 points on, from 500 on."""
+    monkeypatch.setattr("ies_gpu.parameters.automatic.CHEAP", 500)
     monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
+    monkeypatch.setattr("ies_gpu.parameters.scan.THIN_FROM", 500)
     monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
 
 
@@ -120,8 +122,7 @@ def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
 
 def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
     def made(bandwidth, left, is_thin=False):
-        facts = {"is_folded": lambda s: False, "X": np.empty((9, 0)), "lost": lambda s: left}
-        return SimpleNamespace(bandwidth=bandwidth, is_thin=is_thin, **facts)
+        return SimpleNamespace(is_folded=lambda s: False, bandwidth=bandwidth, is_thin=is_thin, lost=lambda s: left)
 
     scan = Scan((made(1.0, 0.3), made(2.0, 0.2, True)), {}, 1.0, (2, 2))
     assert scan.best(2).is_thin
