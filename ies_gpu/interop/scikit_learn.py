@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -78,9 +79,7 @@ feature_names_in_ : ndarray of shape (``n_features_in_``,)
 }
 
 
-def from_table(owner: Owner) -> Owner:
-    """Decorator: fill a docstring from our texts and the table of options."""
-    return documented(owner, OWN)
+from_table = partial(documented, own=OWN)  # decorator: fills a docstring from our texts and the table of options
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
@@ -89,8 +88,8 @@ def estimator(cls: type[Owner]) -> type[Owner]:
 
     As scikit-learn wants it, ``__init__`` stores them and checks nothing.
     """
-    made = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
-    made.__init__ = explain_keywords(made.__init__)  # type: ignore[method-assign]
+    made: Any = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
+    made.__init__ = explain_keywords(made.__init__)
     return made
 
 
@@ -179,8 +178,6 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: Array) -> Array:
         """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
 
-        ``inverse_error_`` says how far from the truth that is.
-
         Parameters
         ----------
         X : ndarray of shape (n_new, n_coordinates)
@@ -253,6 +250,9 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """Return the training data by the name of its entry, checked, and as a model takes it."""
         check_choice("isolated", self.isolated, ISOLATED)
         check_metric(self.metric, *GIVEN)
+        if is_local(self.bandwidth):
+            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
+            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
         X = self._input(X, reset=True)
         if not self._precomputed:
             X = check_points(X)
@@ -276,14 +276,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """Return how far apart neighbours may be in given distances; None for all that a sparse matrix stores."""
         if self.radius is not None:
             return check_length("radius", self.radius)
-        is_sparse = backend_of(X).sparse.issparse(X)
-        return None if is_sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
+        return None if backend_of(X).sparse.issparse(X) else 3 * check_length("bandwidth", self.bandwidth)
 
     def _options(self, X: Array) -> dict[str, Any]:
         """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
-        if is_local(self.bandwidth):
-            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
-            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
         own, n = self.get_params(deep=False), X.shape[0]
         asked = {name: own[name] for name in TABLE if name in own} | {"random_state": check_seed(self.random_state)}
         if self._precomputed:

@@ -46,8 +46,9 @@ def test_points_left_out_get_the_row_of_their_nearest_kept_point(stray):
 
 
 def test_without_the_points_the_error_says_what_to_do(stray):
-    with pytest.raises(ValueError, match=r"umap_init\(selection, X=X\)"):
+    with refused("umap.left_out") as told:
         umap_init(stray[1])
+    assert "umap_init(selection, X=X)" in str(told.value)
 
 
 def test_points_of_another_run_are_refused(stray):
@@ -68,7 +69,7 @@ def test_a_laplacian_leaves_nothing_out_and_a_part_does(stray):
     assert umap_init(select_coordinates(laplacian=laplacian, **given, **asked)).shape == (580, 2)
     two = np.vstack([X, X[:400] + 500])
     for part in select_each_part(two, bandwidth=1.1, n_components=8, **asked):
-        with pytest.raises(ValueError, match=r"umap_init\(selection, X=X\)"):
+        with refused("umap.left_out"):
             umap_init(part)
         assert umap_init(part, X=two).shape == (980, 2)
 
@@ -103,5 +104,5 @@ def test_the_start_is_that_of_umap_with_the_chosen_coordinates(stray):
     rounded = replace(selection, coordinates=selection.coordinates.round(2), rotation=None)
     assert len(np.unique(umap_init(rounded, X=X), axis=0)) == 600  # no two points coincide
     for bad in ((), (0, 0), (0, 99), (0, 1.5)):
-        with pytest.raises((TypeError, ValueError), match="subset"):
+        with refused("subset*", (TypeError, ValueError)):
             umap_init(selection, bad, X=X)
