@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import in_bytes
 from ..files.remote import is_remote, shown
 
 WIDTH = 80
@@ -142,9 +141,3 @@ def file_name(path: str) -> str:
 def address(path: str | os.PathLike[str]) -> str:
     """Return what to put into the address bar of a browser."""
     return shown(os.fspath(path)) if is_remote(path) else Path(path).resolve().as_uri()
-
-
-def tell_file(label: str, path: str, *, browse: bool = False) -> None:
-    """Print where a file is, and its size; that of a URL is not known."""
-    size = f" ({in_bytes(os.path.getsize(path))})" if os.path.isfile(path) else ""
-    listed(label, (address(path) if browse else shown(path)) + size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import in_bytes
@@ -118,12 +117,10 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     return about, found
 
 
-def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
+def say_how_long(seconds: float | None, console: Console) -> None:
     """Say roughly how long a run will take, if that is long and can be told."""
-    with suppress(ValueError):  # what does not work is said by the run itself
-        seconds = estimate(points, args)[1].seconds
-        if seconds is not None and seconds > LONG:
-            console.note(f"expect about {duration(seconds)}, give or take a factor of two")
+    if seconds is not None and seconds > LONG:
+        console.note(f"expect about {duration(seconds)}, give or take a factor of two")
 
 
 def tell_needs(points: Any, args: argparse.Namespace) -> None:

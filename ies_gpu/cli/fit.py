@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..files.remote import is_remote, shown
 from ..findings import finding_of
 from ..options import Options, check_on_cluster
-from .console import Console, announce_compiling, file_name, listed, say, say_json, tell_file
+from .console import Console, address, announce_compiling, file_name, listed, say, say_json
 from .parser import (
     add_command,
     add_options,
@@ -113,9 +113,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     if not workers_read(args) and len(given.points) >= MANY:
-        from .dry_run import say_how_long
+        from .dry_run import estimate, say_how_long
 
-        say_how_long(given.points, args, console)
+        with suppress(ValueError):  # what does not work is said by the run itself
+            say_how_long(estimate(given.points, args)[1].seconds, console)
     announce_compiling(console, args.device)
     from ..select import select_coordinates
 
@@ -264,4 +265,4 @@ def tell(selection: Selection, args: argparse.Namespace, seconds: float) -> None
         listed("time", f"{seconds:.1f} s")
         for flag, (name, label) in OUTPUTS.items():
             if path := getattr(args, name):
-                tell_file(label, path, browse=flag == "--report")
+                listed(label, address(path) if flag == "--report" else shown(path))

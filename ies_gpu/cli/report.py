@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from .console import Console, file_name, tell_file
+from .console import Console, address, file_name, listed
 from .parser import add_command, add_reading, add_talk, check_different, check_file, chosen_of
 from .plot import read_colors
 
@@ -67,5 +67,5 @@ def run(args: argparse.Namespace, console: Console) -> int:
     write_report(selection, output, points=points, colors=colors, compare=other, title=title, names=names, **judged)
     console.close()
     if not args.quiet:
-        tell_file("report", output, browse=True)
+        listed("report", address(output))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, radius_graph
-from ies_gpu.resources import Estimate, estimate_resources
+from ies_gpu.cli.console import Console
+from ies_gpu.cli.dry_run import say_how_long
+from ies_gpu.resources import estimate_resources
 
 from .commands import FIT
 
@@ -17,17 +20,14 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 @pytest.fixture
-def dry(points, capsys, monkeypatch):
-    """Run ``fit --dry-run --json`` and return what it prints; nothing may be computed."""
-
-    def never(*_, **__):
-        raise AssertionError("this is no dry run")
-
-    monkeypatch.setattr("ies_gpu.select.select_coordinates", never)
+def dry(points, capsys):
+    """Run ``fit --dry-run --json`` and return what it prints; the points are read, and nothing is computed."""
 
     def running(*arguments):
         assert cli.main(["fit", points, "--dry-run", "--json", *arguments]) == 0
-        return json.loads(capsys.readouterr().out)
+        out, err = capsys.readouterr()
+        assert [line.split()[0] for line in err.splitlines()] == ["read"]
+        return json.loads(out)
 
     return running
 
@@ -76,8 +76,7 @@ def test_a_cluster_is_refused(points):
 
 
 @pytest.mark.parametrize("seconds", [3600.0, 1.0, None])
-def test_long_work_is_announced(points, monkeypatch, capsys, seconds):
-    monkeypatch.setattr("ies_gpu.cli.fit.MANY", 1)
-    monkeypatch.setattr("ies_gpu.cli.dry_run.estimate", lambda *_: ({}, Estimate({}, 0, 0, 0, seconds, "", 1.0)))
-    assert cli.main(["fit", points, *FIT, "--json"]) == 0
-    assert ("expect about 60 min" in capsys.readouterr().err) == (seconds == 3600)
+def test_long_work_is_announced(seconds):
+    stream = io.StringIO()
+    say_how_long(seconds, Console(stream, "lines"))
+    assert ("expect about 60 min" in stream.getvalue()) == (seconds == 3600)
