@@ -95,13 +95,6 @@ def product_difference(indptr: Array, indices: Array, data: Array, V: Array, pro
     return largest(apart / xp.where(scale > 0, scale, 1))
 
 
-def scaled_lengths(apart: Array, unit: float) -> Array:
-    """Return the lengths (r, p) of differences (r, p, D) between points in a unit, in their memory."""
-    apart /= unit
-    apart *= apart
-    return namespace(apart).sqrt(apart.sum(axis=2))
-
-
 def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radius: float) -> float:
     """Return how far number and sum of some points' distances to neighbours, themselves included, are off.
 
@@ -111,7 +104,10 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
     step = max(1, min(max(PIECE_BYTES[0], X.nbytes), PIECE_BYTES[1]) // (8 * X.shape[1] * len(rows)))
     for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
-        lengths = scaled_lengths(X[first : first + step] - chosen, radius)
+        apart = X[first : first + step] - chosen
+        apart /= radius  # in its own memory
+        apart *= apart
+        lengths = xp.sqrt(apart.sum(axis=2))
         inside = lengths <= 1 - 1e-12  # a pair at the very radius may fall on either side of it by rounding
         fewest += inside.astype("float64").sum(axis=1)
         most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)

@@ -115,9 +115,7 @@ def score_bytes(q: int, s: int, d: int) -> float:
     return 8.0 * q * (s * d + 3 * s + 4)
 
 
-def table_bytes(q: int, s: int, d: int) -> float:
-    """Return the temporaries of ``log_volumes`` for one point."""
-    return score_bytes(q, s, d)
+table_bytes = score_bytes  # of log_volumes
 
 
 def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
