@@ -40,7 +40,7 @@ FIELDS = (
 FACTS = (
     "mean_degree", "graph_components", "residuals", "degenerate_points", "floored_points",
     "stray_coordinates", "stray_points", "regret_passed", "sets_scored", "approximations", "points_digest",
-    "n_features", "seen_dimension",
+    "n_features",
 )  # fmt: skip
 VARIANTS: tuple[dict[str, Any], ...] = (
     {"dtype": "mixed"}, {"dtype": "float32"}, {"self_loops": False}, {"alpha": 0.5}, {"zeta": 0.1},

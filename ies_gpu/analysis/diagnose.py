@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from ..backend import at_home, backend_of, to_host
@@ -55,7 +54,6 @@ ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
 MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66% if chosen, from 93% if dependent
 NO_KNOTS = "Knots were not checked, which takes the points: diagnose(selection, X=X)"
-BLOCK = 2_000  # neighbourhoods of which the sheets are looked for at a time
 SHARE = 0.2  # of a neighbourhood that a second sheet must hold
 CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there; otherwise it is only thin
 
@@ -124,28 +122,19 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """The findings in words."""
-        names, n = names_text(self.subset), len(self.collapse)
-        count = self.counts
-        found = []
-        if count["dependency"]:
-            found.append(
-                f"functionally dependent at {count['dependency'] / n:.0%} of the points, where they do not span the "
-                "tangent space; choose another set"
-            )
-        if count["knot"]:
-            where = f"{len(self.knots)} place{'s' * (len(self.knots) > 1)}"
-            found.append(f"knotted in {where} ({count['knot']:,} points), where a dimension vanishes")
-        if count["crossing"]:
-            found.append(
-                f"crossing: {count['crossing']:,} points on sheets that pass through each other (median angle "
-                f"{np.median(self.angles):.0f} degrees); another coordinate would separate them"
-            )
-        if count["overlap"]:
-            found.append(f"overlapping: {count['overlap']:,} points on sheets that lie on top of each other")
+        count, places = self.counts, f"{len(self.knots)} place{'s' * (len(self.knots) > 1)}"
+        told = {
+            "dependency": f"functionally dependent at {count['dependency'] / len(self.collapse):.0%} of the points, "
+            "where they do not span the tangent space; choose another set",
+            "knot": f"knotted in {places} ({count['knot']:,} points), where a dimension vanishes",
+            "crossing": f"crossing: {count['crossing']:,} points on sheets that pass through each other (median angle "
+            f"{np.median(self.angles) if len(self.angles) else 0:.0f} degrees); another coordinate would separate them",
+            "overlap": f"overlapping: {count['overlap']:,} points on sheets that lie on top of each other",
+        }
         kinds = "dependency, knot, crossing" if self.knots_checked else "dependency, crossing"
         nothing = "not decided" if self.undecided else f"no {kinds} or overlap found"
-        text = f"{names}: " + ("; ".join(found) if found else nothing)
-        return ". ".join([text, *self.notes]) + "."
+        found = "; ".join(text for kind, text in told.items() if count[kind])
+        return ". ".join([f"{names_text(self.subset)}: {found or nothing}", *self.notes]) + "."
 
     def __repr__(self) -> str:
         return f"Diagnosis of {self.verdict}"
@@ -243,8 +232,9 @@ def diagnose(
         knots = [group for group in groups if len(group) < REGION * n]
     else:  # the lines at which the map is turned over
         knots = [] if large or folds.share <= FOLDED[0] else _groups(adjacency, folds.at(found.in_all), least)
-    sheets = find_sheets(adjacency, found.in_map, np.flatnonzero(collapsed & (flat >= FLAT)), planes, ANGLE)
-    crossing, overlap = (len(pairs) >= least for pairs in (sheets.crossings, sheets.overlaps))  # fewer may be chance
+    pairs, angles = find_sheets(every, found, np.flatnonzero(collapsed & (flat >= FLAT)), planes)
+    crossing = angles >= ANGLE
+    crossing, overlapping = (part if part.sum() >= least else part & False for part in (crossing, ~crossing))  # chance
     return Diagnosis(
         subset=chosen,
         embedding=Y[:, list(chosen)],
@@ -253,9 +243,9 @@ def diagnose(
         volumes=volumes,
         dependencies=tuple(large),
         knots=tuple(knots),
-        crossings=sheets.crossings[: None if crossing else 0],
-        overlaps=sheets.overlaps[: None if overlap else 0],
-        angles=sheets.angles[: None if crossing else 0],
+        crossings=pairs[crossing],
+        overlaps=pairs[overlapping],
+        angles=angles[crossing],
         notes=notes,
         undecided=undecided,
         knots_checked=has_graph or folds is not None,
@@ -321,41 +311,19 @@ def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -
     return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), False, (note,)
 
 
-class Sheets(NamedTuple):
-    """Pairs of points on different sheets: those at an angle (p, 2) with the angles (p,) in degrees, and the others."""
+def find_sheets(
+    every: np.ndarray, found: Collapse, centres: np.ndarray, planes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs (p, 2) of points that are near in the map and far in all eigenvectors, and the angles of its planes.
 
-    crossings: np.ndarray
-    angles: np.ndarray
-    overlaps: np.ndarray
-
-
-def find_sheets(adjacency: Array, near: np.ndarray, centres: np.ndarray, planes: np.ndarray, angle: float) -> Sheets:
-    """Find points whose neighbourhood in the map falls into two parts in the graph, and how their planes meet.
-
-    ``near`` (n, k) are the nearest points in the map, ``planes`` (n, s, d) orthonormal bases of its tangent planes. Two
-    planes that differ by at least ``angle`` degrees cross; with ``s = d`` there is only one plane, so none do.
+    ``planes`` (n, s, d) are orthonormal bases of its tangent planes; with ``s = d`` there is only one plane. Either
+    sheet must hold enough of a neighbourhood.
     """
-    parts = [_partners(adjacency, near, centres[i : i + BLOCK]) for i in range(0, len(centres), BLOCK)]
-    pairs = np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.int64)
+    near = found.in_map[centres]
+    apart = every[near] - every[centres][:, None]
+    foreign = np.einsum("pkm,pkm->pk", apart, apart) > (COLLAPSED * found.within[centres][:, None]) ** 2
+    own = 1 + (~foreign).sum(axis=1)
+    two = (foreign.sum(axis=1) >= SHARE * near.shape[1]) & (own >= max(2, SHARE * near.shape[1]))
+    pairs = np.column_stack([centres, near[range(len(near)), foreign.argmax(axis=1)]])[two]
     cosines = np.linalg.svd(planes[pairs[:, 0]].transpose(0, 2, 1) @ planes[pairs[:, 1]], compute_uv=False)
-    between = np.degrees(np.arccos(np.clip(cosines.min(axis=1, initial=1.0), -1.0, 1.0)))
-    crossing = between >= angle
-    return Sheets(pairs[crossing], between[crossing], pairs[~crossing])
-
-
-def _partners(adjacency: Array, near: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """For each centre with a second sheet nearby: itself and the nearest point of that sheet (p, 2)."""
-    balls = np.column_stack([centres, near[centres]])
-    count, size = balls.shape
-    first, second = np.triu_indices(size, 1)
-    linked = np.asarray(adjacency[balls[:, first].ravel(), balls[:, second].ravel()]).reshape(count, -1) != 0
-    which, pair = np.nonzero(linked)
-    # one graph with a node for each place of each ball, so that all parts are found at once
-    rows, columns = which * size + first[pair], which * size + second[pair]
-    graph = scipy.sparse.coo_matrix((np.ones(len(rows)), (rows, columns)), shape=(count * size,) * 2)
-    labels = connected_components(graph.tocsr(), directed=False)[1].reshape(count, size)
-    sizes = np.bincount(labels.ravel())[labels]
-    foreign = (labels != labels[:, :1]) & (sizes >= max(2, SHARE * size))
-    own = sizes[:, 0] >= max(2, SHARE * size)
-    found = foreign.any(axis=1) & own
-    return np.column_stack([centres[found], balls[found, foreign[found].argmax(axis=1)]])
+    return pairs, np.degrees(np.arccos(np.clip(cosines.min(axis=1, initial=1.0), -1.0, 1.0)))

@@ -23,7 +23,6 @@ from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spa
 from ..errors import ClusterError, brief
 from ..findings import refusal
 from ..options import Options
-from ..parameters.dimension import dimension_of_rows, dimension_rows
 from ..results.same_points import digest_of_rows, digest_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
 from .team import PARSING, Team, calls, item
@@ -164,15 +163,13 @@ def facts_of_points(
     team: Team, points: list[Any], width: int, used: int, n: int
 ) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
     """Return facts of ``used`` of n points for ``diagnostics``, and some of the points with their rows."""
-    parts = digest_rows(used), dimension_rows(used, width), sample_rows(used, LOOKED_AT, 0)
-    wanted = np.concatenate(parts)
+    few = digest_rows(used)
+    wanted = np.concatenate([few, sample_rows(used, LOOKED_AT, 0)])
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(lambda _, own: own.rows, points))))[wanted]
     numbers, some = taken_rows(team, points, wanted, calls(lambda _, own: own.X, points))
-    ends = np.cumsum([len(part) for part in parts])[:-1]
-    few, more, sample = np.split(some[np.searchsorted(numbers, wanted)], ends)
-    facts = {"points_digest": digest_of_rows((used, width), few), "seen_dimension": dimension_of_rows(more)}
-    return facts, (wanted[ends[-1] :], sample)
+    first, sample = np.split(some[np.searchsorted(numbers, wanted)], [len(few)])
+    return {"points_digest": digest_of_rows((used, width), first)}, (wanted[len(few) :], sample)
 
 
 def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[Any]) -> list[np.ndarray]:

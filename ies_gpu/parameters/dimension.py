@@ -22,9 +22,6 @@ DOUBTFUL = (0.45, 0.65)
 DIRECTIONS = 12  # of the spectrum
 WIDEST = 50  # columns in which it is computed; of more, as many principal components
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
-NEIGHBOURS = range(10, 21)  # by whose distances a quick look counts dimensions
-SAMPLE, FEWEST = 2000, 300  # points whose neighbours among each other are looked at, and too few of them
-WORK = 1e8  # numbers that may be compared for that: with 1,100 columns and more, too few points are left
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
 
 
@@ -178,46 +175,3 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
     else:
         sure = Judged("high", f"the local spectrum ({shown}) is well away from the threshold {THRESHOLD}")
     return DimensionEstimate(value, spectrum, bandwidth, doubtful, sure, wider)
-
-
-def levina_bickel_dimension(X: Array) -> float:
-    """Return the estimate of Levina and Bickel, the mean over k = 10 to 20 neighbours; nan where nothing can be seen.
-
-    For one k it is ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1``, where ``T_j`` is the distance to the j-th nearest other
-    point, with the mean of the inverse over points (MacKay and Ghahramani): the maximum likelihood of all together.
-    """
-    backend = backend_of(X)
-    xp = backend.xp
-    with backend.active():
-        distances = xp.sort(backend.nearest(X, NEIGHBOURS[-1])[0], axis=1)
-    logs = xp.log(xp.where(distances > 0, distances, 1.0))
-    # duplicates would put log 0 into the sums: their terms are left out of them, and of what they are divided by
-    valid, sums, found = xp.cumsum(distances > 0, axis=1), xp.cumsum(logs, axis=1), []
-    for k in NEIGHBOURS:
-        terms = valid[:, k - 2]
-        kept = terms > 0
-        inverse = (terms * logs[:, k - 1] - sums[:, k - 2])[kept] / terms[kept]
-        found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
-    return float(np.mean(found))
-
-
-@at_home
-def dimension_of_sample(X: Array) -> float | None:
-    """Return the dimension of some points of X (n, D), in a moment; None where they are too few, or on a lattice.
-
-    Noise adds dimensions, so a small number is a sure sign of a shape with few.
-    """
-    return dimension_of_rows(X[backend_of(X).asarray(dimension_rows(*X.shape))])
-
-
-def dimension_rows(n: int, D: int) -> np.ndarray:
-    """Return which of n rows with D columns are in that sample, rising."""
-    return sample_rows(n, min(SAMPLE, int((WORK / D) ** 0.5)), 0)
-
-
-def dimension_of_rows(some: Array) -> float | None:
-    """Return the dimension of such a sample, on the host: CuPy would compile a search tree for 10 s."""
-    if len(some) < FEWEST:
-        return None
-    found = levina_bickel_dimension(backend_of(some).to_host(some))
-    return found if np.isfinite(found) else None  # copies of one point, or a lattice

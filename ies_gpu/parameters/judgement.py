@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..choice.search import SearchResult
     from ..run.fit import Fit
 
-LOST = 0.2, 0.32  # of the worst local direction: above the first a map is not sure, above the second doubtful
-LOST_OF_GRAPH = 0.5, 0.75  # the same where random functions on a graph stand in for the points
+LOST = 0.15, 0.3  # of the worst local direction: above the first a map is not sure, above the second doubtful
+LOST_OF_GRAPH = 0.42, 0.7  # the same where random functions on a graph stand in for the points
 # steps of the local spectrum of a graph: of the last dimension, below which it is none, and of the next, above which it
 # is one. Random functions have something of the next in any case: beyond three dimensions that is left open
 LAST, NEXT = (0.2, 0.15), {1: (0.3, 0.45), 2: (0.3, 0.45), 3: (0.4, 0.5)}
@@ -38,9 +38,6 @@ FOLDED = 0.025, 0.05  # of the area of a map, on its other side; poor tangents a
 STABLE = 0.9, 0.6  # of other samples that choose the same set: below the first another is likely, below the second more
 LOOKED = 500  # points at most by which shape and stability are judged: knots are seen as well as by twice as many
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
-# a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
-# two dimensions. Beyond four dimensions the estimate itself falls short
-FEWER, MOST_DIMS = 0.7, 4
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -89,7 +86,10 @@ def judge(
     if len(Y) < few:
         doubts.append(light("choice.few_points", f"only {len(Y)} points"))
     elif lost > limits[1] and d <= MOST_HIDDEN and ground.hidden(Y) > HIDDEN:
-        tell(missing_finding(Y.shape[1], d))
+        which = "their only dimension" if d == 1 else f"one of the {d} dimensions"
+        said = f"all of phi1..phi{Y.shape[1]} together lose {which}, so no set of them keeps it"
+        more = f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"
+        tell(warning("dimension.missing", said, more))
     doubts += others
     if not found.passed:
         doubts.append(grave("choice.regret", "no set passes the regret test"))
@@ -108,8 +108,8 @@ def judge(
     if share < STABLE[1]:
         text = f"another sample may choose another set (this one in {share:.0%} of draws)"
         doubts.append(light("stable.rivals", text))
-    more = 0.0 if subset == first else ground.lost(Y[:, list(first)], by_planes=True) - lost
-    answers["needed"], notes = needed(lost + more, more, subset, first)
+    behind = 0.0 if subset == first else ground.lost(Y[:, list(first)], by_planes=True) - lost
+    answers["needed"], notes = needed(lost + behind, behind, subset, first)
     return Judgement(answers, doubts + notes)
 
 
@@ -134,13 +134,6 @@ def lost_findings(share: float, limits: tuple[float, float], text: str) -> list[
         return [light("choice.lost_direction", text)]
     advice = f"add points, or raise {option('subset_size')} or {option('n_components')}"
     return [grave("choice.lost_direction", text, advice)]
-
-
-def missing_finding(m: int, d: int) -> Finding:
-    """The warning that no set of the m coordinates can be a map of d dimensions."""
-    lost = "their only dimension" if d == 1 else f"one of the {d} dimensions"
-    text = f"all of phi1..phi{m} together lose {lost}, so no set of them keeps it"
-    return warning("dimension.missing", text, f"raise {option('n_components')}, or lower {option('intrinsic_dim')}")
 
 
 def graph_findings(steps: np.ndarray, d: int) -> list[Finding]:
@@ -170,8 +163,10 @@ def dimension_findings(X: np.ndarray, d: int) -> list[Finding]:
     if seen == d or len(curve) <= d:
         return []
     say = grave if following >= THRESHOLD + CLOSE or last < THRESHOLD - CLOSE else light
-    text = f"the points seem to have {dimensions(seen)}, not {d}"
-    return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
+    text, advice = f"the points seem to have {dimensions(seen)}, not {d}", f"try {option('intrinsic_dim', seen)}"
+    if say is grave and seen < d:  # the chosen coordinates follow bends and noise
+        tell(warning("dimension.other", text, advice))
+    return [say("dimension.other", text, advice)]
 
 
 def dimensions(d: int) -> str:
@@ -227,14 +222,14 @@ def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, 
 def doubts_of(
     facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
 ) -> list[Finding]:
-    """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension too many, strays.
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
     complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is
     the automatic one.
     """
     found = []
-    entry, d, m = options.entry, options.intrinsic_dim, options.n_components
+    entry, m = options.entry, options.n_components
     share = (facts["mean_degree"] or 0) / n
     if entry == "X" and share > COMPLETE:
         way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
@@ -242,11 +237,6 @@ def doubts_of(
         who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
         text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
         found.append(warning("graph.complete", text, way))
-    seen = facts.get("seen_dimension")
-    if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
-        text = f"the points look like a shape of dimension {seen:.1f} by their nearest neighbours, so "
-        text += f"{option('intrinsic_dim', d)} may be too large: the chosen coordinates then follow bends and noise"
-        found.append(warning("dimension.too_large", text, "lower it (see estimate_dimension)"))
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
         found.append(stray_finding(stray, len(facts["stray_points"]), subset, options))

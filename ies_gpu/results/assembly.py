@@ -21,7 +21,6 @@ from ..embedding.order import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
-from ..parameters.dimension import dimension_of_sample
 from ..parameters.judgement import Judgement, doubts_of
 from ..run.run import Run, versions
 from ..validation import check_points
@@ -58,7 +57,6 @@ def assemble(
         "storage": about["storage"] | {"memory_limit": backend_of(bases).memory_budget()},
         "points_digest": None if as_given is None else points_digest(as_given),
         "n_features": None if as_given is None else int(as_given.shape[1]),
-        "seen_dimension": None if X is None or options.metric != "euclidean" else dimension_of_sample(X),
     }
     return Selection(
         **choice_of(found, embedding.eigenvalues, laplacian.bandwidth),

@@ -111,18 +111,9 @@ def test_a_result_knows_its_points(client):
     with warned("graph.left_out"):
         found = select_coordinates(X, client=client, **options)
     assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
-    assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
     assert found.model(X).names == found.names
     with refused("X.other_points"):
         found.model(X[::-1])
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
-    t = np.linspace(0, 12, 600)
-    X = np.column_stack([np.cos(t), np.sin(t), 0.3 * t])
-    with warned("dimension.too_large"):
-        select_coordinates(X, client=client, **SMALL)
 
 
 @pytest.mark.thorough

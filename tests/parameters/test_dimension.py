@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from ies_gpu import estimate_dimension
 from ies_gpu.parameters.bandwidth import Distances, degree_bandwidth, mean_degree, sampled_distances
-from ies_gpu.parameters.dimension import NEIGHBOURS, levina_bickel_dimension, local_spectrum
+from ies_gpu.parameters.dimension import local_spectrum
 from tests.manifolds import plane
 
 
@@ -49,33 +49,11 @@ def test_more_columns_than_points():
     assert found.value == 2
 
 
-def test_nearest_neighbour_estimates_by_brute_force(on):
-    X = np.random.default_rng(0).normal(size=(80, 3))
-    T = np.sort(cdist(X, X), axis=1)[:, 1:]
-    expected = [1 / np.log(T[:, k - 1 : k] / T[:, : k - 1]).mean() for k in NEIGHBOURS]
-    assert on(levina_bickel_dimension)(X) == pytest.approx(np.mean(expected))
-
-
-def test_copies_are_left_out_of_nearest_neighbour_estimates():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    twice = np.vstack([X, X[:20]])
-    assert levina_bickel_dimension(twice) == pytest.approx(levina_bickel_dimension(X), rel=0.1)
-    assert np.isnan(levina_bickel_dimension(np.repeat(X[:3], 30, axis=0)))
-
-
 @pytest.mark.parametrize("times", [2, 3, 5])
 def test_copies_take_no_dimension_away(on, times):
     X = np.random.default_rng(0).uniform(size=(300, 2)) * [4, 1.3]
     found = on(estimate_dimension)(np.repeat(X, times, axis=0))
     assert found.value == 2 and found.curve[1] == pytest.approx(estimate_dimension(X).curve[1], rel=0.1)
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_a_uniform_torus_has_its_levina_bickel_dimension(rng, dimension):
-    """Circles have no boundary."""
-    angles = rng.uniform(0, 2 * np.pi, (6000, dimension))
-    X = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    assert levina_bickel_dimension(X) == pytest.approx(dimension, rel=0.04)
 
 
 def test_every_backend_estimates_the_same(on):

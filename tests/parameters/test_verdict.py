@@ -20,7 +20,6 @@ from ies_gpu import (
 )
 from ies_gpu.choice.lost import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
-from ies_gpu.parameters.dimension import dimension_of_sample
 from ies_gpu.parameters.explained import unexplained_variance
 from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
 from tests.said import warned
@@ -157,32 +156,24 @@ def test_on_the_cases_set_aside_sure_is_right_in_95_of_100():
     assert len(sure) >= 30 and np.mean(sure) >= 0.95
 
 
-def curve(n, noise):
-    """A helix of three turns."""
-    rng = np.random.default_rng(0)
-    t = rng.uniform(0, 6 * np.pi, n)
-    return np.column_stack([np.cos(t), np.sin(t), 0.3 * t]) + noise * rng.normal(size=(n, 3))
-
-
-def test_a_curve_with_two_dimensions_is_said_to_look_like_one():
-    """The tangent planes do not show it: at this bandwidth they see the bends."""
-    options = {"bandwidth": 0.3, "subset_size": 2, "device": "cpu"}
-    with warned("dimension.too_large"):
-        select_coordinates(curve(600, 0), intrinsic_dim=2, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", IESWarning)
-        select_coordinates(curve(600, 0), intrinsic_dim=1, **options)
+def test_a_curve_with_two_dimensions_is_said_to_have_one():
+    """A helix of three turns; the tangent planes do not show it: at this bandwidth they see the bends."""
+    t = np.random.default_rng(0).uniform(0, 6 * np.pi, 600)
+    X = np.column_stack([np.cos(t), np.sin(t), 0.3 * t])
+    with warned("dimension.other"):
+        found = select_coordinates(X, intrinsic_dim=2, bandwidth=0.3, subset_size=2)
+    said = next(finding for finding in found.findings if finding.code == "dimension.other")
+    assert said.severity == "grave" and said.advised == {"intrinsic_dim": "1"}
+    assert select_coordinates(X, intrinsic_dim=1, bandwidth=0.3, subset_size=2).verdict == "sure"
 
 
 @pytest.mark.parametrize("name", [f"D{k}" for k in range(1, 14)])
 def test_no_shape_of_the_paper_is_taken_for_one_of_fewer_dimensions(name):
     for n in (400, 1000):
         data = datasets.load(name, n_samples=n)
-        assert dimension_of_sample(data.X) > 0.9 * data.intrinsic_dim  # the warning comes below 0.7
+        found = dimension_findings(ground_of_points(data.X, data.intrinsic_dim).values, data.intrinsic_dim)
+        assert all(int(finding.advised["intrinsic_dim"]) > data.intrinsic_dim for finding in found)
 
 
-def test_where_nothing_can_be_seen_nothing_is_said(rng):
-    lattice = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), axis=-1).reshape(-1, 2)
-    for X in (rng.normal(size=(100, 2)), np.zeros((400, 2)), rng.normal(size=(400, 2000))):
-        assert dimension_of_sample(X) is None
-    assert dimension_of_sample(lattice) is None or dimension_of_sample(lattice) > 1.8
+def test_where_nothing_can_be_seen_nothing_is_said():
+    assert dimension_findings(np.repeat(np.eye(2), 200, axis=0), 1) == []
