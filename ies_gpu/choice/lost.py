@@ -75,9 +75,9 @@ class Ground(NamedTuple):
         In one half of each region the values are a linear function of all coordinates, by which the other half is
         predicted.
         """
-        (rows, axes, _), Y = self.regions[-1], on_sample(Y)
+        (rows, axes, _), Y = self.regions[-1], blurred(on_sample(Y), 0)
         rows = np.random.default_rng(0).permuted(rows, axis=1)  # argpartition leaves the nearest first
-        A, B = (Y / column_units(Y))[rows], self.values[rows] @ axes
+        A, B = Y[rows], self.values[rows] @ axes
         A, B = A - A.mean(axis=1, keepdims=True), B - B.mean(axis=1, keepdims=True)
         half = rows.shape[1] // 2
         turned = A[:, :half].transpose(0, 2, 1)
