@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -36,6 +37,7 @@ MIXED, PART = 120, 0.25  # points whose numbers one value has mixed, of 2,000 or
 PER = 2_000
 STEPS = 31  # averagings at most, which are worth 100 powers of P
 FEWEST = 30
+AVERAGED: WeakKeyDictionary[Any, tuple[Array, float]] = WeakKeyDictionary()  # a turn and its verdict ask for the same
 
 
 class Regions(NamedTuple):
@@ -190,6 +192,8 @@ def steadied(squares: np.ndarray, by: float) -> np.ndarray:
 
 def averaged_functions(laplacian: Any, functions: int = FUNCTIONS) -> tuple[Array, float]:
     """Return random functions, averaged over the graph until one value mixes many points, and how many a region has."""
+    if laplacian in AVERAGED and AVERAGED[laplacian][0].shape[1] == functions:
+        return AVERAGED[laplacian]
     P, n = laplacian.operator, laplacian.shape[0]
     backend = backend_of(P.matrix.data if P.has_matrix else laplacian.anchor)
     least = MIXED * max(1.0, n / PER)
@@ -200,7 +204,8 @@ def averaged_functions(laplacian: Any, functions: int = FUNCTIONS) -> tuple[Arra
         mixed = 1 / float(backend.xp.median((some * some).mean(axis=1)))
         if mixed >= min(least, n / 6):
             break
-    return F, PART * min(mixed, least)
+    AVERAGED[laplacian] = F, PART * min(mixed, least)
+    return AVERAGED[laplacian]
 
 
 def averages_of(F: Array, product: Callable[[Array], Array]) -> Iterator[Array]:

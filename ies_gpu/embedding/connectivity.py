@@ -114,17 +114,15 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
 
     The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
     """
-    xp = backend.xp
-    unit = extent(X)
+    unit, sizes = extent(X), np.bincount(labels)
     X = X / unit
-    sizes = np.bincount(labels)
     largest = np.argsort(-sizes, kind="stable")[:50]
     apart = np.full((len(largest), len(sizes)), np.inf)
     for number, part in enumerate(largest):
         rows = np.flatnonzero(labels == part)
         for row in rows[:: max(1, len(rows) // 50)]:
             difference = X - X[int(row)]
-            distance = backend.to_host(xp.sqrt((difference * difference).sum(axis=1)))
+            distance = backend.to_host(backend.xp.sqrt((difference * difference).sum(axis=1)))
             np.minimum.at(apart[number], labels, distance)
     apart = apart[:, largest]
     longest = float(minimum_spanning_tree(np.minimum(apart, apart.T)).max())

@@ -102,9 +102,8 @@ def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, 
     chosen = plan(size, limit, room.is_limited)
     if chosen.slow:
         tell(slow(chosen.storage == "recomputed", limit, room.is_limited, enough_bytes(size)))
-    facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
-    facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
-    return chosen.storage, facts
+    facts = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
+    return chosen.storage, facts | {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
 
 
 def plan(size: Size, limit: float, asked: bool = True) -> Plan:

@@ -290,10 +290,8 @@ def knn_graph(X: Array, *, n_neighbors: int) -> Array:
            [0., 2., 0.]])
     """
     X = check_points(X)
-    n = len(X)
-    k = check_integer("n_neighbors", n_neighbors, low=1, high=n - 1, why=f" for {n} points")
-    backend = backend_of(X)
-    with backend.active():
+    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
+    with (backend := backend_of(X)).active():
         return graph_of_nearest(*backend.nearest(X, k))
 
 

@@ -192,10 +192,8 @@ def apply_gaussian(graph: Array, bandwidth: float) -> Array:
 
 def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
     """Return a CSR without a diagonal with one inserted, the indices still sorted."""
-    backend = backend_of(matrix.data)
+    backend, n, rows = backend_of(matrix.data), matrix.shape[0], entry_rows(matrix)
     xp = backend.xp
-    n = matrix.shape[0]
-    rows = entry_rows(matrix)
     right = matrix.indices > rows
     # row i moves right by i places, and by one more behind its own diagonal
     place = xp.arange(matrix.nnz) + rows + right

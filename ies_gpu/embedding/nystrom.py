@@ -68,10 +68,8 @@ def extend(
     """
     new, X = to_euclidean(new, rule.metric), to_euclidean(X, rule.metric)
     backend = backend_of(X)
-    xp = backend.xp
-    mu = 1.0 - eigenvalues
-    faint = np.flatnonzero(np.abs(mu) < FAINT)
-    if len(faint):
+    xp, mu = backend.xp, 1.0 - eigenvalues
+    if len(faint := np.flatnonzero(np.abs(mu) < FAINT)):
         shown = first_few(f"phi{k + 1}" for k in faint)
         text = f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get noise there"
         tell(warning("new_points.faint", text, f"lower {option('n_components')} or {option('bandwidth')}"))
@@ -153,10 +151,10 @@ def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
 def given_sums(new: Array, V: Array, rule: KernelRule) -> Array:
     """Return the sums from rows of distances or of the kernel, dense or sparse, with a column per training point."""
     backend = backend_of(V)
-    xp = backend.xp
+    xp, drop = backend.xp, not rule.self_loops and rule.metric != AFFINITY
     if backend.sparse.issparse(new):
         weights = given_weights(new.data, rule)
-        if not rule.self_loops and rule.metric != AFFINITY:
+        if drop:
             counts = new.indptr[1:] - new.indptr[:-1]
             weights = weights * ~first_equal(new.data, counts, new.indptr, xp.zeros(new.shape[0], dtype=bool))
         return backend.kernels.spmm(new.indptr, new.indices, weights, V)
@@ -164,7 +162,7 @@ def given_sums(new: Array, V: Array, rule: KernelRule) -> Array:
     for block in backend.blocks(len(new), 24.0 * len(V), "extension"):
         with block as part:
             weights = given_weights(new[part], rule)
-            if not rule.self_loops and rule.metric != AFFINITY:  # the first distance of zero is the point itself
+            if drop:  # the first distance of zero is the point itself
                 itself = new[part].argmin(axis=1)
                 rows = xp.arange(len(itself))
                 weights[rows, itself] *= new[part][rows, itself] > 0
@@ -219,10 +217,8 @@ def nearest_rows(points: Array, X: Array, backend: Backend, metric: str = "eucli
         ends = zip(points.indptr[:-1].tolist(), points.indptr[1:].tolist(), strict=True)
         near = [int(points.indices[a + int(points.data[a:b].argmin())]) if b > a else -1 for a, b in ends]
         return backend.asarray(np.array(near, dtype=np.int64))
-    centre = column_means(X)
-    Z = X - centre
-    unit = float(xp.abs(Z).max())
-    Z = Z / unit
+    Z = X - (centre := column_means(X))
+    Z = Z / (unit := float(xp.abs(Z).max()))
     half = 0.5 * (Z * Z).sum(axis=1)
     nearest = xp.empty(len(points), dtype=xp.int64)
     for block in backend.blocks(len(points), 24.0 * len(X), "extension"):

@@ -88,8 +88,7 @@ def matrix_order(matrix: Array) -> tuple[np.ndarray, np.ndarray]:
 
     Each row is matched with the one that it is tied to most, pairs are added up and matched in turn, small groups
     first; what ties two groups is measured per pair of rows in them. Returned are the old row at each new place (n,),
-    and after how many rounds the edge before each row was still one between groups (n + 1,): those of depth r or more
-    are the edges of the groups of round r, of at most ``2**r`` rows.
+    and the depth of the edge before each row (n + 1,): those of depth r or more are edges of groups of up to ``2**r``.
     """
     backend = backend_of(matrix.data)
     host, kernels = backend.to_host, host_of(backend).kernels
@@ -129,12 +128,11 @@ def principal_axes(X: Array) -> Array:
 def leading_axes(X: Array, count: int) -> Array:
     """Return up to ``count`` orthonormal directions (D, k) along which points extend most, the longest first."""
     xp = backend_of(X).xp
-    n, D = X.shape
-    if D <= WIDE:
-        centred = X - X.mean(axis=0)
-        return xp.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
-    centred = X[:: -(-n // WIDE)]
+    wide = X.shape[1] > WIDE
+    centred = X[:: -(-len(X) // WIDE)] if wide else X
     centred = centred - centred.mean(axis=0)
+    if not wide:
+        return xp.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
     weights = xp.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :count]
     return xp.linalg.qr(centred.T @ weights)[0]  # orthonormal also where the points extend in fewer directions
 

@@ -86,8 +86,7 @@ def smallest_eigenpairs(
     """
     check_choice("solver", solver, SOLVERS)
     L = symmetric_laplacian(laplacian)
-    backend, n = backend_of(L.data), L.shape[0]
-    xp = backend.xp
+    backend, n, xp = backend_of(L.data), L.shape[0], backend_of(L.data).xp
     k = check_integer("k", k, low=1, high=n, why=f" for {n} points")
     tol, seed = check_number("tol", tol, high=1.0), check_seed(random_state)
     top, lowest = lowest_pair(L, null, seed)

@@ -122,8 +122,7 @@ class TiledKernel:
         self.starts = cell_starts(len(X), n_levels(len(X), TILE))
         self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
         self.pairs = self._near_pairs(radius / bandwidth)
-        self.tiles: dict[tuple[int, int], Any] = {}
-        self.nnz = 0
+        self.tiles, self.nnz = dict[tuple[int, int], Any](), 0
         for done, pair in enumerate(self.pairs):
             tile = self._compute(*pair)
             entries = int((tile > 0).sum())
@@ -191,8 +190,7 @@ class TiledKernel:
 
     @step("components")
     def components(self) -> tuple[int, np.ndarray]:
-        labels = np.full(self.shape[0], -1)
-        parts = 0
+        labels, parts = np.full(self.shape[0], -1), 0
         while (labels < 0).any():  # spread from one point by products; a dense graph is a few steps across
             reached = self.backend.xp.zeros(self.shape[0])
             reached[int(np.flatnonzero(labels < 0)[0])] = 1.0
@@ -223,8 +221,8 @@ class TiledTransition:
         raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
 
     def __matmul__(self, V: Array) -> Array:
-        column = (slice(None), None) if V.ndim == 2 else slice(None)
-        return self.left[column] * (self.kernel @ (self.right[column] * V))
+        left, right = (self.left, self.right) if V.ndim == 1 else (self.left[:, None], self.right[:, None])
+        return left * (self.kernel @ (right * V))
 
     def product(self, V: Array, backend: Backend) -> Array:
         return self @ V
@@ -261,7 +259,7 @@ class TiledTransition:
         rows, H = self.cometric(Y, block, backend)
         return rows, *backend.kernels.leading_eigenvectors(H, d)
 
-    def on(self, backend: Backend) -> TiledTransition:
+    def on(self, _: Backend) -> TiledTransition:
         return self  # tiles stay where they are
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:

@@ -23,6 +23,7 @@ LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for eac
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
 # the same on graphs of few neighbourhoods: products however wide the gap, and over the root of T; seconds of an entry
 WIDE = 60.0, 68.0, 6e-10
+UNSURE = 9  # times as late as the walk's pace foretells may be that T, and it still goes on
 LARGE = 50_000  # rows from which on one column of signs is enough: there are more eigenvalues to count
 FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling from there, and after which it ends
 ITERATION = 0.8e-8, 1.6e-6  # seconds of an iteration of the multilevel method, for each entry and each row
@@ -154,12 +155,14 @@ class Walk:
         return self.left[T]
 
     def time_until(self, number: float) -> float:
-        """T at which so many are left; before the first look, as the power of T that the first two follow."""
+        """T at which so many are left; before the first look or after the last, by the power of T of the two there."""
         times, left = np.log(np.array(list(self.left.items()))).T
         wanted = np.log(number)
-        if wanted > left[0] > left[1]:
-            return float(np.exp(times[0] - (wanted - left[0]) * (times[1] - times[0]) / (left[0] - left[1])))
-        return float(np.exp(np.interp(-wanted, -left, times)))
+        if left[0] >= wanted >= left[-1]:
+            return float(np.exp(np.interp(-wanted, -left, times)))
+        a, b = (0, 1) if wanted > left[0] else (-1, -2)
+        fall = max((left[a] - left[b]) / (times[b] - times[a]), 1e-9)
+        return float(np.exp(min(times[a] + (left[a] - wanted) / fall, 600.0)))
 
 
 def seconds_on_cells(operator: Any, X: Array, ordered: bool | np.ndarray) -> float:
@@ -184,7 +187,7 @@ def prefers_cells(operator: Any, count: int) -> bool:
     such a graph often has, may vary within cells.
     """
     walk = Walk(operator, 1)
-    products = WIDE[0] + WIDE[1] * walk.time_until(FEW * count) ** 0.5
+    products = WIDE[0] + WIDE[1] * min(walk.time_until(FEW * count), FIRST[-1]) ** 0.5
     seconds = products * (WIDE[2] * operator.transition.nnz + LANCZOS[1] * operator.n)
     return seconds_on_cells(operator, walk.X, True) < seconds
 
@@ -204,7 +207,7 @@ def expected_seconds(
         seconds = factorised(best)
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
     best = min(expected.values(), default=np.inf)
-    while walk.left[T] > few and T < LAST and product * T**0.5 < best:
+    while walk.left[T] > few and T < LAST and product * max(T, walk.time_until(few) / UNSURE) ** 0.5 < best:
         T *= 2
         walk.until(T)
     if walk.left[T] <= few:
