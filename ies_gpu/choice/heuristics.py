@@ -1,7 +1,7 @@
 """Searches that do not enumerate: the sets scored so far, the paper's greedy search, and exchanges from several starts.
 
-The score is a difference of two functions of a set that are submodular where it has full rank: for these, adding the
-best member each time and exchanging single members are the classical heuristics (Nemhauser, Wolsey and Fisher 1978).
+The score is a difference of two functions of a set that are submodular where it has full rank. For a single one, adding
+the best member each time and exchanging single members are the classical heuristics (Nemhauser, Wolsey, Fisher 1978).
 """
 
 from __future__ import annotations
