@@ -69,6 +69,7 @@ def judge(
         sample = some_of(fit)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
         chosen = Y[:, list(subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
+        simplest = Y[:, list(first)]
     if X is not None:
         ground, of, limits, few = ground_of_points(X, d), "the variance", LOST, FEW
         others = dimension_findings(ground.values, d) if has_given_dimension else []
@@ -108,7 +109,7 @@ def judge(
     if share < STABLE[1]:
         text = f"another sample may choose another set (this one in {share:.0%} of draws)"
         doubts.append(light("stable.rivals", text))
-    behind = 0.0 if subset == first else ground.lost(Y[:, list(first)], by_planes=True) - lost
+    behind = 0.0 if subset == first else ground.lost(simplest, by_planes=True) - lost
     answers["needed"], notes = needed(lost + behind, behind, subset, first)
     return Judgement(answers, doubts + notes)
 
