@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from math import comb
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
