@@ -122,16 +122,22 @@ def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[s
     return Y[:, [*chosen, *others]], [*axis_labels(chosen), f"{name} (not in the set: shows the curve)"]
 
 
+def colour_map(name: Any) -> Any:
+    """Return Matplotlib's colour map of a name."""
+    from matplotlib import colormaps
+
+    if not isinstance(name, str) or name not in colormaps:
+        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
+    return colormaps[name]
+
+
 def _drawn(
     Y: np.ndarray, labels: list[str], colours: list[Colouring], cmap: str | None, title: str, ax: Any, *,
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw points into a new figure, or into the user's axes."""
     if cmap is not None:
-        from matplotlib import colormaps
-
-        if not isinstance(cmap, str) or cmap not in colormaps:
-            raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(cmap)}")
+        colour_map(cmap)
     if ax is None:
         figure = panels(Y, labels, colours, cmap, to_scale=to_scale)
         if title:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,8 +17,8 @@ from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
 from ..findings import ASKED, Answer
 from ..plot.colours import Colouring
-from ..plot.figure import CYCLIC, on_host
-from ..plot.maps import near
+from ..plot.figure import CYCLIC, on_host, styled
+from ..plot.maps import colour_map, near
 from ..results.selection import Selection, with_turned
 from ..results.text import ON_PAGE, facts, reason_text
 
@@ -31,6 +31,7 @@ COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 MISSING = 65_535  # stands for a value that is not there
 STEPS = MISSING - 1  # in which columns are stored
+STOPS = 33  # colours that the page is given of a colour map
 BINS = 50  # of a histogram of volumes
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
 LEVELS = ("unchecked", "good", "fair", "bad")
@@ -39,7 +40,7 @@ LEVEL_OF = {None: "unchecked", "sure": "good", "likely": "fair", "doubtful": "ba
 
 def content_of(
     selection: Selection, name: str, rows: np.ndarray, points: np.ndarray | None, colours: list[Colouring],
-    stability: Stability | None, diagnosis: Diagnosis | None, note: str = "",
+    stability: Stability | None, diagnosis: Diagnosis | None, cmap: Any, note: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
     Y, numbers = with_turned(selection)[0], on_host(selection.points)
@@ -73,7 +74,7 @@ def content_of(
             "penalties": on_host(selection.eigenvalues)[sets].sum(axis=1),
         },
         "volumes": _volumes(selection, rows),
-        "columns": [_column(colouring.of(rows), CYCLIC if colouring.is_angle else None) for colouring in colours],
+        "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
         "input": None if points is None else _input(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
@@ -158,6 +159,17 @@ def _column(colouring: Colouring, ramp: Sequence[str] | None) -> dict[str, Any]:
         return {"name": name, "ramp": ramp, "values": pack(values)}
     last = float(max(1, len(colouring.classes) - 1))
     return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": pack(values, 0.0, last)}
+
+
+def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
+    """Return the colours for a column of numbers; None for those that the page has."""
+    name = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
+    if name is None:
+        return CYCLIC if colouring.is_angle else None
+    with styled():
+        from matplotlib.colors import to_hex
+
+        return [to_hex(tint) for tint in colour_map(name)(np.linspace(0, 1, STOPS))]
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:

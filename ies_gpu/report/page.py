@@ -62,9 +62,9 @@ class Page:
 
 
 def report_page(
-    selection: Selection, *, points: Any = None, colors: Any = None, compare: Selection | None = None,
-    stability: Stability | None = None, diagnosis: Diagnosis | None = None, title: str | None = None,
-    names: tuple[str, str] = ("first run", "second run"),
+    selection: Selection, *, points: Any = None, colors: Any = None, cmap: Any = None,
+    compare: Selection | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
+    title: str | None = None, names: tuple[str, str] = ("first run", "second run"),
 ) -> str:  # fmt: skip
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(each) for each in (selection, *([] if compare is None else [compare]))]
@@ -77,13 +77,13 @@ def report_page(
     width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
     rows = shown_rows(selection, width, several)
     found = stability, diagnosis or marks_of(selection)
-    runs = [content_of(selection, names[0], rows, X, colours, *found)]
+    runs = [content_of(selection, names[0], rows, X, colours, *found, cmap)]
     if compare is not None:
         same = np.array_equal(on_host(compare.points), on_host(selection.points))
         rows = rows if same else shown_rows(compare, width, several)
         digests = {each.diagnostics.get("points_digest") for each in selections} - {None}
         X, colours, note = share_input(compare, X, colors, same and len(digests) > 1)
-        runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), note))
+        runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), cmap, note))
     differ = differences(*selections) if several > 1 else []
     return fill_template(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
 

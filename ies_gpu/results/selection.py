@@ -254,6 +254,7 @@ class Selection:
         *,
         points: Array = None,
         colors: Any = None,
+        cmap: Any = None,
         compare: Selection | None = None,
         stability: Any = None,
         diagnosis: Any = None,
@@ -269,6 +270,9 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
+        cmap : str or dict, optional
+            Matplotlib's name of the colour map for columns of numbers, or names by column. By default "viridis", and a
+            cyclic one for angles.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability : Stability, optional
@@ -281,8 +285,8 @@ class Selection:
         from ..report.page import write_report
 
         write_report(
-            self, path, points=points, colors=colors, compare=compare, stability=stability, diagnosis=diagnosis,
-            title=title,
+            self, path, points=points, colors=colors, cmap=cmap, compare=compare, stability=stability,
+            diagnosis=diagnosis, title=title,
         )  # fmt: skip
 
     def explore(self, *, height: int = 900, **more: Any) -> Any:
