@@ -82,7 +82,8 @@ def judge(
         )
         others = graph_findings(ground.steps, d)
     lost = ground.lost(chosen, by_planes=True)
-    text = f"the map loses {min(lost, 1.0):.0%} of {of} along the worst direction around a point"
+    along = "the local direction" if d == 1 else f"the worst of {d} local directions"  # not of more than were asked for
+    text = f"the map loses {min(lost, 1.0):.0%} of {of} along {along}"
     doubts = lost_findings(lost, limits, text)
     if len(Y) < few:
         doubts.append(light("choice.few_points", f"only {len(Y)} points"))
