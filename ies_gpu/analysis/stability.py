@@ -88,7 +88,7 @@ class Stability:
     @property
     def verdict(self) -> str:
         """The findings in a few sentences."""
-        parts = []
+        parts, lost = [], sum(share for subset, share in self.refits.items() if -1 in subset)
         if self.confidence is not None:
             word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "uncertain"
             parts.append(
@@ -99,25 +99,18 @@ class Stability:
             if wide is not None and wide > self.confidence + 0.05:
                 parts.append(f"Allowing swaps of nearly degenerate twins, at least {wide:.0%} would.")
         if self.failed_refits:
-            parts.append(
-                f"The graph of {self.failed_refits} of {self.failed_refits + self.n_refits} subsamples fell apart; "
-                "they are not counted. Use a larger share or bandwidth."
-            )
-        lost = sum(share for subset, share in self.refits.items() if -1 in subset)
+            every = self.failed_refits + self.n_refits
+            parts.append(f"The graph of {self.failed_refits} of {every} subsamples fell apart; they are not counted.")
         if lost >= 0.5:
-            parts.append(
-                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart: they have too few points "
-                "for the bandwidth. Use a larger share or bandwidth."
-            )
-        rivals = [s for s in self.refits if s != self.subset]
-        if rivals:
-            parts.append("Rivals: " + "; ".join(map(names_text, rivals[:3])) + ".")
-        mixed = [p for p in self.near_pairs if p.first in self.subset or p.second in self.subset]
-        for pair in mixed:
-            names = " and ".join(coordinate_names(pair[:2]))
-            parts.append(f"The eigenvalues of {names} differ by only {pair.difference:.1%}, so the sample mixes them.")
-        if mixed:
-            parts.append("That alone does not make the map wrong.")
+            parts.append(f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart.")
+        if self.failed_refits or lost >= 0.5:
+            parts.append("Use a larger share or bandwidth.")
+        for pair in self.near_pairs:
+            if pair.first in self.subset or pair.second in self.subset:
+                names, apart = " and ".join(coordinate_names(pair[:2])), f"{pair.difference:.1%}"
+                parts.append(
+                    f"The eigenvalues of {names} differ by only {apart}: samples mix them, which does no harm."
+                )
         return " ".join(parts)
 
     def __repr__(self) -> str:
