@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -71,7 +72,9 @@ def find_parameters(given: Inputs, options: Options, do: Run) -> Found:
     return calibrate(do, do(checked_points, given.value, options, do.backend))
 
 
-def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE, seen: Seen | None = None) -> Found:
+def calibrate(
+    run: Run, X: Array, sample_size: int = SAMPLE_SIZE, seen: Seen | None = None, factors: Sequence[float] = FACTORS
+) -> Found:
     """Find the parameters for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
     options, backend = run.options, run.backend
     whole = len(X) <= NEARLY_ALL * sample_size
@@ -87,7 +90,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE, seen: Seen | N
     hints = check_duplicates(distances) + ([] if dimension is None else check_columns(columns, d, run))
     carried = None
     if is_found(options.bandwidth):
-        tried = compare_bandwidths(run, Z, centre, distances, d, whole)
+        tried = compare_bandwidths(run, Z, [centre * factor for factor in factors], centre, distances, d, whole)
         s = tried.size
         chosen, carried = (tried.best(s), None) if whole else refit_on_all_points(X, tried, d, run, len(Z))
     else:
@@ -110,13 +113,15 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE, seen: Seen | N
 def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
     """Return what is found without self-loops, where many coordinates are stray with them; None if that is no better.
 
-    A point that hangs on the rest by a thread stays where it is with a loop, and cannot without one.
+    A point that hangs on the rest by a thread stays where it is with a loop, and cannot without one. Of many points,
+    only the bandwidth that was the best with loops is tried.
     """
     stray, limit = len(stray_coordinates(chosen.embedding.vectors)), CROWDED * len(chosen.embedding.eigenvalues)
     if stray <= limit or not run.options.self_loops or isinstance(chosen.run.options.bandwidth, str):
         return None
-    log = HeldLog(run.log)
-    found = calibrate(run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen)
+    log, is_slow = HeldLog(run.log), CHEAP < len(X) <= NEARLY_ALL * sample_size
+    factors = (chosen.bandwidth / seen[1],) if is_slow else FACTORS
+    found = calibrate(run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen, factors)
     assert found.fit is not None
     left = len(stray_coordinates(found.fit.embedding.vectors))
     if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:
@@ -133,7 +138,9 @@ def part_policies(options: Options) -> list[str]:
     return ["raise", "most"] if options.disconnected == "most" else [options.disconnected]
 
 
-def compare_bandwidths(run: Run, Z: Array, centre: float, distances: Distances, d: int, whole: bool) -> Scan:
+def compare_bandwidths(
+    run: Run, Z: Array, bandwidths: list[float], centre: float, distances: Distances, d: int, whole: bool
+) -> Scan:
     """Return the trials at fixed bandwidths or, where the density is uneven, the one that follows it if that is better.
 
     ``whole`` says that Z is not a sample: then the best trial is made of all points. The first way with a graph in
@@ -145,11 +152,11 @@ def compare_bandwidths(run: Run, Z: Array, centre: float, distances: Distances, 
     for way in ways:
         start = Scan((), {}, centre, sizes_to_compare(d, run.options), has_many=len(Z) > CHEAP, is_sample=not whole)
         try:
-            fixed = run(scan, run, Z, start, [centre * factor for factor in FACTORS], distances, d, way)
+            fixed = run(scan, run, Z, start, bandwidths, distances, d, way)
         except DisconnectedGraphError as error:
             failure = error
             continue
-        if len(fixed.trials) > 1 or fixed.is_enough:
+        if not fixed.is_alone:
             break
     if fixed is not None:
         fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
@@ -309,9 +316,9 @@ def judge_bandwidth(tried: Scan) -> Judged:
     if len(tried.trials) > 1:
         facts = f"neighbouring bandwidths lose up to {tried.beside(s):.2f} times as much of a direction ({lost:.3g})"
         return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
-    if tried.is_enough:
-        return Judged("high", f"the first one tried loses only {lost:.3g} of a direction")
-    return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
+    if tried.is_alone:
+        return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
+    return Judged("high", f"no other was tried, and it loses {lost:.3g} of a direction")
 
 
 def judge_dimension(dimension: DimensionEstimate) -> Judged:

@@ -95,6 +95,11 @@ class Scan:
             return False
         return best.lost(s) <= VISIBLE and not best.is_folded(s)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the others of the only trial gave no graph to compare it with."""
+        return len(self.trials) == 1 and bool(self.left_out) and not self.is_enough
+
     @cached_property
     def may_miss_the_best(self) -> bool:
         """Whether a better bandwidth may lie between two; of many points, only a poor one is doubted."""
@@ -275,7 +280,7 @@ def try_local_bandwidth(
     """
     options = run.options
     isolated = fixed is None and failure is not None and not failure.parts  # rather than clusters
-    only_one = fixed is not None and len(fixed.trials) == 1 and not fixed.is_enough
+    only_one = fixed is not None and fixed.is_alone
     if not is_auto(options.bandwidth) or options.alpha != 1 or default_neighbors(len(Z)) > DENSEST * len(Z):
         return fixed
     if not (only_one or isolated) and unevenness(distances, d) < UNEVEN:

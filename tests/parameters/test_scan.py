@@ -81,6 +81,12 @@ def test_of_many_points_no_more_bandwidths_are_tried_than_can_be_visibly_better(
     assert skipped(0.9 * VISIBLE, has_many=False) == skipped(0.3, 0.3, has_many=False) == [False, False]
 
 
+def test_the_only_trial_is_alone_where_others_gave_no_graph():
+    one = scanned({2: 0.3}, largest=2)
+    assert not one.is_alone and replace(one, left_out={2.0: "in parts"}).is_alone
+    assert not replace(scanned({2: 0.05}, largest=2, has_many=True), left_out={2.0: "not tried"}).is_alone
+
+
 def test_a_scan_shows_how_far_the_eigenvectors_of_a_trial_are():
     shown = []
     for stage, done, total in (("graph", 1, 2), ("eigenvectors", 3, 4), ("eigenvectors", 7, 0), ("eigenvectors", 4, 4)):
