@@ -73,7 +73,7 @@ def find_parameters(given: Inputs, options: Options, do: Run) -> Found:
 
 
 def calibrate(
-    run: Run, X: Array, sample_size: int = SAMPLE_SIZE, seen: Seen | None = None, factors: Sequence[float] = FACTORS
+    run: Run, X: Array, sample_size: int = SAMPLE_SIZE, *, seen: Seen | None = None, factors: Sequence[float] = FACTORS
 ) -> Found:
     """Find the parameters for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
     options, backend = run.options, run.backend
@@ -121,7 +121,9 @@ def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, s
         return None
     log, is_slow = HeldLog(run.log), CHEAP < len(X) <= NEARLY_ALL * sample_size
     factors = (chosen.bandwidth / seen[1],) if is_slow else FACTORS
-    found = calibrate(run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen, factors)
+    found = calibrate(
+        run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen=seen, factors=factors
+    )
     assert found.fit is not None
     left = len(stray_coordinates(found.fit.embedding.vectors))
     if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:
