@@ -36,7 +36,7 @@ from .scan import (
 from .trial import Trial, trial
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
-CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
+CARRIED = (1.03, 0.03)  # what may be lost more than the best does, as a factor and of a direction
 WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
 NEARLY_ALL = 1.25  # times the sample's size: up to so many points, all are tried
@@ -230,7 +230,7 @@ def check_columns(Z: Array, d: int, run: Run) -> list[Finding]:
 def refit_on_all_points(X: Array, scanned: Scan, d: int, run: Run, N: int) -> tuple[Trial, dict[str, Any]]:
     """Return the trial on all n points at a bandwidth carried over from a scan of N of them, and what was tried.
 
-    The first is taken that keeps the graph together and whose set loses hardly more of all points (3%, or .01 of a
+    The first is taken that keeps the graph together and whose set loses hardly more of all points (3%, or .03 of a
     direction) than the best of the scan lost of its own. Of the scanned bandwidths to which that applies, the smallest
     counts, since more points cost more. Before it comes the same times ``(n / N)^(-1/(d+4))``, which keeps bias and
     variance of a kernel estimate in balance, and one half way, since noise in many dimensions keeps points apart

@@ -19,7 +19,6 @@ from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
 from ..run.run import HeldLog, Progress, Run
 from .bandwidth import Distances, mean_degree, own_shares
-from .judgement import LOST
 from .trial import Estimated, Trial, some_rows, thin_trial, trial
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6% neighbours
@@ -35,6 +34,7 @@ NARROW = 1.25  # neighbouring bandwidths that lose so many times as much make th
 UNFOLDED = 0.05  # of a direction that a map without a fold may lose more than one with a fold
 VISIBLE = 0.1  # if it is also so much of a direction
 GAINED = 0.9  # times what the next wider one loses: if a bandwidth loses more, no narrower one is tried on many points
+POOR = 0.27  # of a direction: only what loses more is worth trying bandwidths between two of many points
 SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered visibly
 # where more than the first is lost, one more coordinate pays that leaves less than the second of it
 REGAINED = 0.3, 0.6
@@ -104,7 +104,7 @@ class Scan:
     def may_miss_the_best(self) -> bool:
         """Whether a better bandwidth may lie between two; of many points, only a poor one is doubted."""
         s = self.size
-        return self.is_narrow(s) and (not self.has_many or self.best(s).lost(s) > LOST[0])
+        return self.is_narrow(s) and (not self.has_many or self.best(s).lost(s) > POOR)
 
     def between(self, s: int) -> list[float]:
         """Return the bandwidths half way from the best trial to the next; of few points, from each to the next."""
