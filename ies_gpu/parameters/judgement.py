@@ -97,7 +97,7 @@ def judge(
         doubts.append(grave("choice.regret", "no set passes the regret test"))
     answers = {"rank": answer_on("rank", lost, text, doubts)}
     looked, n = len(sample.bases), n or len(Y)
-    where = "" if looked == n else f", by {looked:,} of {n:,} points"
+    where = "" if looked == n else f" (looked at {looked:,} of {n:,} points)"
     answers["shape"], found_there = shape_of(
         sample if weights is None else sample.turned(subset, weights), subset, where
     )
