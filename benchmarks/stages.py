@@ -22,7 +22,7 @@ from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from ies_gpu.choice.rmetric import tangents
 from ies_gpu.choice.search import independent_coordinates
 from ies_gpu.embedding.diffusion import diffusion_map, start_vector
-from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.graph import permute
 from ies_gpu.embedding.laplacian import Laplacian
 

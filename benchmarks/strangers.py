@@ -27,7 +27,7 @@ from ies_gpu import (
     radius_graph,
     select_coordinates,
 )
-from ies_gpu.parameters.bandwidth import degree_bandwidth, sampled_distances
+from ies_gpu.parameters.distances import degree_bandwidth, sampled_distances
 from ies_gpu.parameters.explained import unexplained_variance
 
 from . import shapes

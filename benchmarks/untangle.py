@@ -27,7 +27,7 @@ import ies_gpu.run.fit as steps
 from benchmarks.paper.procrustes import procrustes_error
 from ies_gpu import Selection, datasets, diagnose, gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.choice.relations import find_relations
-from ies_gpu.parameters.bandwidth import degree_bandwidth, sampled_distances
+from ies_gpu.parameters.distances import degree_bandwidth, sampled_distances
 
 from . import shapes
 from .automatic import molecule

@@ -150,8 +150,12 @@ def select_coordinates(
 
 
 def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
-    """Run the steps of the pipeline, after the search for what is "auto"."""
-    options, report, graph = asked, None, None
+    """Run the steps of the pipeline, after the search for what is "auto".
+
+    ``run(step, ...)`` calls a step, and times, retries, audits and saves it.
+    """
+    options, report = asked, None
+    laplacian = None  # with its matrix, where there are no points to judge a map by
     fit: Any = None
     found: Any = None
     if asked.automatic:
@@ -160,13 +164,13 @@ def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
         options, report, fit, found = run(find_parameters, given, asked)
         run.options = options
     if fit is None or run.checkpoint is not None:  # which saves the steps one by one
-        fit, graph = fit_input(given, options, run)
+        fit, laplacian = fit_input(given, options, run)
         found = choose(fit.tangents, fit.embedding, options, run)
     n, (sample, X) = len(fit.embedding.vectors), sample_to_judge(given, fit)
-    weights = find_turn(sample, found, X, graph, n, run) if options.untangle else None
+    weights = find_turn(sample, found, X, laplacian, n, run) if options.untangle else None
     is_given = "intrinsic_dim" not in asked.automatic
-    judgement = run(judge, sample, found, X, graph, n, has_given_dimension=is_given, weights=weights)
-    del graph
+    judgement = run(judge, sample, found, X, laplacian, n, has_given_dimension=is_given, weights=weights)
+    del laplacian
     return conclude(run(assemble, given, options, fit, found, weights), run, report, judgement)
 
 

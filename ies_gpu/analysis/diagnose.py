@@ -26,8 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..choice.criterion import log_volumes
-from ..choice.naming import coordinate_numbers, names_text
-from ..choice.shape import (
+from ..choice.folds import (
     COLLAPSED,
     FLAT,
     SMALLEST,
@@ -38,6 +37,7 @@ from ..choice.shape import (
     flatness,
     median_distances,
 )
+from ..choice.naming import coordinate_numbers, names_text
 from ..embedding.connectivity import parts_of
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian

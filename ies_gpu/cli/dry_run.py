@@ -51,8 +51,8 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
 
     from ..backend.array import sample_rows
     from ..parameters.automatic import NEARLY_ALL
-    from ..parameters.bandwidth import degree_bandwidth, mean_degree, own_shares, sampled_distances
     from ..parameters.dimension import SAMPLE_SIZE
+    from ..parameters.distances import degree_bandwidth, mean_degree, own_shares, sampled_distances
     from ..parameters.scan import CHEAP, FACTORS, THIN_FROM, THINNED, unsuitable
     from ..parameters.trial import FEW
 

@@ -21,7 +21,7 @@ from ..backend.kernels import plain_multilevel
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
-from ..embedding.eigensolvers.eigenpairs import (
+from ..embedding.eigensolvers.choose_solver import (
     SymmetricTransition,
     has_many_neighbourhoods,
     leading_eigenpairs,

@@ -17,7 +17,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import OutOfMemoryError
 from ..findings import Finding, option, refusal, tell, warning
-from .eigensolvers.eigenpairs import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
+from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import GROWTH

@@ -17,7 +17,7 @@ from ..findings import Finding, option, refusal, tell, warning
 from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
-from .eigensolvers.eigenpairs import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
+from .eigensolvers.choose_solver import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
 from .laplacian import Laplacian, check_laplacian, reorder, with_weights
 from .order import Rows
 from .scale_and_sign import signs
@@ -155,7 +155,7 @@ def diffusion_map(
     check_pairs(pairs.values, accuracy, tol, backend.device, tell)
     phi = pairs.vectors[:, 1:] / root[:, None]
     phi /= column_norms(phi)
-    phi *= signs(phi, weights=laplacian.operator_weights)
+    phi *= signs(phi, weights=laplacian.operator_weights)  # a run decides again, where it has points to go by
     residuals, gaps, angles = (backend.asarray(getattr(accuracy, name)[1:]) for name in ("residuals", "gaps", "angles"))
     phi, info = backend.xp.ascontiguousarray(phi), pairs.info | {"random_state": seed}
     return Embedding(phi, 1.0 - pairs.values[1:], residuals, gaps, angles, info, laplacian.rows)

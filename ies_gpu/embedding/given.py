@@ -16,7 +16,7 @@ from .connectivity import largest_part, refuse_small_part, tell_left_out
 from .cost import Size, block_bytes, bytes_by_stage, over_limit
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
-from .eigensolvers.eigenpairs import wants_order
+from .eigensolvers.choose_solver import wants_order
 from .graph import check_sides
 from .laplacian import (
     Laplacian,

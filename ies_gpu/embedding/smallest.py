@@ -15,10 +15,10 @@ from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse
 from .diffusion import Embedding, leading_pairs, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
-from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition
+from .eigensolvers.choose_solver import SOLVERS, SymmetricTransition
 from .eigensolvers.factorised import ShiftedInverse, symmetric_on_host
 from .eigensolvers.lanczos import is_small, krylov, lanczos
-from .eigensolvers.looks import Factorisation
+from .eigensolvers.solver_costs import Factorisation
 from .laplacian import Laplacian
 from .order import host_of
 from .scale_and_sign import signs

@@ -17,8 +17,8 @@ from ..findings import Finding, Judged, finding_of, grave, light, note, option, 
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit, Inputs, checked_points
 from ..run.run import HeldLog, Log, Run
-from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
+from .distances import Distances, degree_bandwidth, sampled_distances
 from .judgement import CLOSE, CROWDED
 from .scan import (
     CHEAP,

@@ -12,7 +12,7 @@ from ..backend.array import Array, sample_rows
 from ..embedding.order import leading_axes
 from ..findings import Judged
 from ..validation import check_integer, check_length, check_points, check_seed
-from .bandwidth import Distances, degree_bandwidth, neighbours_of, sampled_distances
+from .distances import Distances, degree_bandwidth, neighbours_of, sampled_distances
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,15 +9,15 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array, sample_rows
 from ..backend.steps import step
+from ..choice.folds import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.lost import ground_of_graph, ground_of_points
 from ..choice.naming import coordinate_names, names_text
-from ..choice.shape import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.stable import recurrence
 from ..errors import first_few
 from ..findings import Answer, Finding, answer_on, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
-from .bandwidth import degree_bandwidth, sampled_distances
 from .dimension import THRESHOLD, local_spectrum
+from .distances import degree_bandwidth, sampled_distances
 
 if TYPE_CHECKING:
     from ..choice.search import SearchResult
@@ -221,10 +221,10 @@ def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, 
     return Answer(level, more, text), [note("choice.leading_as_good", text)]
 
 
-def doubts_of(
+def graph_warnings(
     facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
 ) -> list[Finding]:
-    """Warnings that hold for given parameters too: a graph of nearly all pairs, strays.
+    """Return warnings that hold for given parameters too: a graph of nearly all pairs, coordinates of strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
     complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is

@@ -18,7 +18,7 @@ from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
 from ..run.run import HeldLog, Progress, Run
-from .bandwidth import Distances, mean_degree, own_shares
+from .distances import Distances, mean_degree, own_shares
 from .trial import Estimated, Trial, some_rows, thin_trial, trial
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6% neighbours

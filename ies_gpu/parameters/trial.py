@@ -21,7 +21,7 @@ from ..embedding.order import Rows
 from ..errors import DisconnectedGraphError
 from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
 from ..run.run import HeldLog, Log, Run
-from .bandwidth import REACH
+from .distances import REACH
 from .explained import unexplained_variance
 from .judgement import is_folded
 

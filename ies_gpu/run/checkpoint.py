@@ -2,7 +2,8 @@
 
 One ``.npz`` per stage says which job it belongs to (a fingerprint of data, options and versions), from which stage it
 was computed (the digest of that stage's content) and what its own content must be (its digest). A stage is taken if it
-is whole, of the same job, and computed from the very stage that the run now has; everything else is computed again.
+is whole, of the same job, and computed from the very stage that the run now has; everything else is computed again. The
+``pack=`` of a step says what is kept of its result.
 Stages are deterministic, so sound ones behind a damaged one stay usable. The number of threads is not part of the job:
 only products with tiles depend on it, and the digests tell where it mattered.
 """

@@ -199,7 +199,7 @@ def find_turn(
 ) -> np.ndarray | None:
     """Return the weights of eigenvectors in the chosen coordinates, tested by the points or by the graph, or None.
 
-    The fit has all n points, or some.
+    The fit has all n points, or some, in the order of the device; X has the order of the input.
     """
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
     known = fit.embedding.vectors, values, *fit.tangents, found.subset

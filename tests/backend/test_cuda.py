@@ -23,8 +23,8 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.errors import IESWarning
-from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
+from ies_gpu.parameters.distances import sampled_distances
 from ies_gpu.parameters.explained import points_at
 from ies_gpu.parameters.judgement import LOOKED
 from tests.backend.test_compare import quietly

@@ -10,9 +10,9 @@ import scipy.sparse
 
 from ies_gpu import diffusion_map, gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import get_backend
-from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
-from ies_gpu.embedding.eigensolvers import factorised, looks, multilevel
-from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers import choose_solver as eigen
+from ies_gpu.embedding.eigensolvers import factorised, multilevel, solver_costs
+from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, graph_laplacian, normalise
@@ -197,7 +197,7 @@ def test_a_walk_counts_the_eigenvalues_near_one(quick):
     """What is left of random signs is the trace of S to a power, here by dense algebra, to within the error of two."""
     laplacian = laplacian_of(np.random.default_rng(0).uniform(0, 1, (1500, 2)) * [6.25, 1], 0.06)
     operator = SymmetricTransition(laplacian, quick)
-    walk, values = looks.Walk(operator), np.linalg.eigvalsh(dense(laplacian))
+    walk, values = solver_costs.Walk(operator), np.linalg.eigvalsh(dense(laplacian))
     walk.until(64)
     for T, left in walk.left.items():
         assert left == pytest.approx((values**T).sum(), rel=0.25)
@@ -254,7 +254,7 @@ def test_interlacing_catches_a_value_that_was_skipped():
 def test_doubt_leads_to_another_method_and_is_said(quick, monkeypatch, method, reason):
     laplacian = strip(1200)
     if method == "lanczos":
-        monkeypatch.setattr(looks, "MOST_FILL", 0)
+        monkeypatch.setattr(solver_costs, "MOST_FILL", 0)
     if reason == "stalled":
         monkeypatch.setattr(multilevel, "MAX_ITERATIONS", 2)
     else:

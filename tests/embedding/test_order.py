@@ -10,10 +10,10 @@ from scipy.spatial.distance import pdist
 
 from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.eigensolvers import eigenpairs, looks
-from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition
+from ies_gpu.embedding.eigensolvers import choose_solver, solver_costs
+from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition
 from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, symmetric_on_host
-from ies_gpu.embedding.eigensolvers.looks import Factorisation, factor_cost
+from ies_gpu.embedding.eigensolvers.solver_costs import Factorisation, factor_cost
 from ies_gpu.embedding.order import WIDE, essential_columns, leading_axes, matrix_order, principal_axes, spatial_order
 from ies_gpu.errors import NotConvergedError
 from tests.backends import ask_for, cpu_backend
@@ -106,7 +106,7 @@ def test_a_map_of_a_kernel_comes_back_in_the_users_order(backend, on):
 
 
 def test_a_selection_from_a_kernel_is_that_of_the_points(tmp_path, monkeypatch):
-    monkeypatch.setattr(eigenpairs, "MULTILEVEL_FROM", 1000)
+    monkeypatch.setattr(choose_solver, "MULTILEVEL_FROM", 1000)
     ask_for(monkeypatch, "multilevel")
     X, K, bandwidth = shuffled_strip(2500)
     common = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
@@ -130,7 +130,7 @@ def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
 
 def test_no_expander_is_factorised(rng):
     """Its factor would fill up: 100,000 points of degree 10 would take more entries than any memory holds."""
-    assert factor_cost(expander(rng, 100_000)).fill > 5 * looks.MOST_FILL
+    assert factor_cost(expander(rng, 100_000)).fill > 5 * solver_costs.MOST_FILL
     with (backend := cpu_backend("numba")).active():
         operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
         assert not Factorisation(operator).is_cheap
@@ -144,13 +144,13 @@ def test_no_expander_is_factorised(rng):
 def test_mixtures_are_not_returned(monkeypatch, rng):
     """Two sheets on a thread, an iteration that cannot separate them, and no factorisation to help."""
     K = joined(rng, [nearest(box(rng, 400, 1, 1), 8) for _ in range(2)], 1e-5)
-    monkeypatch.setattr(looks, "MOST_FILL", 0)
-    ours = eigenpairs.krylov
+    monkeypatch.setattr(solver_costs, "MOST_FILL", 0)
+    ours = choose_solver.krylov
 
     def lazy(operator, count, start, tol, *more):
         return ours(operator, count, start, 1.0, *more)
 
-    monkeypatch.setattr(eigenpairs, "krylov", lazy)
+    monkeypatch.setattr(choose_solver, "krylov", lazy)
     with refused("eigenvectors.not_converged", NotConvergedError):
         diffusion_map(graph_laplacian(K), n_components=5)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ies_gpu import estimate_dimension
-from ies_gpu.parameters.bandwidth import Distances, degree_bandwidth, mean_degree, sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
+from ies_gpu.parameters.distances import Distances, degree_bandwidth, mean_degree, sampled_distances
 from tests.manifolds import plane
 
 

@@ -3,7 +3,7 @@
 On such a graph many eigenvalues crowd at 1, to within 1e-7, and an iteration with S alone takes tens of thousands of
 products. The inverse of ``1 + shift - S`` spreads them: Lanczos with it takes some 50 solves. The factor is found on
 the host, by SuperLU with a minimum-degree order. It stays sparse where the graph has small separators, as strips,
-surfaces and trees have, and fills up on an expander; :func:`.looks.factor_cost` tells beforehand.
+surfaces and trees have, and fills up on an expander; :func:`.solver_costs.factor_cost` tells beforehand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...errors import NotConvergedError
 from ..order import host_of
 from .accuracy import residuals_for
 from .lanczos import GUARDS, add_missed, krylov, lanczos
-from .looks import THIN, factor_cost, symmetric_factor
+from .solver_costs import THIN, factor_cost, symmetric_factor
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
 DRIFT = 4.0  # times as much as entries in float32 take that eigenvalue above 1 comes on top

@@ -344,8 +344,8 @@ def multilevel_eigenpairs(
     levels = build_levels(operator, count + GUARDS, ordered)
     history: list[float] = []
     try:
-        # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
-        # the residuals of the others fall without it
+        # never looser than REFRESH, whatever the tolerance: a group of points that is almost cut off may enter the
+        # block late, and until then the residuals of the others fall without it
         aim = min(AIM * tol, REFRESH)
         values, X, coarse = solve(levels[0], count, aim, 0.0, operator, history, progress)
     finally:

@@ -138,7 +138,10 @@ load, load_singles = loading(NUMBERS), loading(SINGLES)  # as float64, and as fl
 
 @intrinsic
 def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
-    """Put lanes, or one number in all of them, into a flat contiguous array of their kind."""
+    """Put lanes, or one number in all of them, into a flat contiguous array of their kind; places count numbers.
+
+    As in every intrinsic of Numba, this returns the types of a call and what writes its machine code.
+    """
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _address(context, builder, signature.args[0], *args[:2])

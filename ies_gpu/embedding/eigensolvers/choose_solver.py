@@ -14,8 +14,8 @@ from ...backend.steps import Report
 from ...errors import NotConvergedError
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .lanczos import is_small, krylov
-from .looks import Factorisation, expected_seconds, prefers_cells
 from .multilevel import beside_top, multilevel_eigenpairs
+from .solver_costs import Factorisation, expected_seconds, prefers_cells
 
 if TYPE_CHECKING:
     from ..laplacian import Laplacian

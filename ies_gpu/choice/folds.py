@@ -106,7 +106,7 @@ def shape_of_map(sample: Sample, subset: tuple[int, ...]) -> tuple[float, Folds 
 
 
 def folded_share(sample: Sample, subset: tuple[int, ...]) -> float:
-    """Return the share of the volume of a map that is turned over, as far as that can be told."""
+    """Return the share of the volume of a map that is turned over; 0 also where :func:`find_folds` cannot tell."""
     if len(subset) != sample.bases.shape[2]:
         return 0.0
     Y = sample.commute
