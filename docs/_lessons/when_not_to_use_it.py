@@ -137,7 +137,7 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
 # A cube of six dimensions has six directions, and the number of points needed to fill it grows with the sixth power.
 # Among 3,000 points none has close neighbours, so a sixth of the variance around a point is lost along the worst
 # direction. The six sides of this cube are still found, by the first six coordinates. If one side is four times as
-# long, twice as much is lost, and the verdict is *doubtful*.
+# long, three times as much or more is lost, and the verdict is *doubtful*.
 
 cube = rng.uniform(size=(3000, 6))
 found = estimate_dimension(cube)

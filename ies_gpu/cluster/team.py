@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..errors import ClusterError, brief, first_few
+from ..errors import ClusterError, brief, first_few, first_line
 from ..findings import refusal
 from ..run.run import versions
 
@@ -70,8 +70,12 @@ class Team:
         self.workers = self.places = sorted(client.nthreads())  # at the start, and by block
 
     def check_versions(self) -> None:
-        """Refuse workers whose versions differ: their results would, too."""
-        own, others = versions(), self.client.run(versions)
+        """Refuse workers that do not answer, or whose versions differ: their results would, too."""
+        try:
+            own, others = versions(), self.client.run(versions)
+        except OSError as error:
+            text = f"one of the workers {first_few(self.workers)} did not answer ({first_line(error)})"
+            raise refusal("cluster.no_answer", text, "see whether it has enough memory", ClusterError) from None
         if not others or not self.workers:
             text, advice = "the cluster has no workers", "start some, or wait with client.wait_for_workers(1)"
             raise refusal("cluster.no_workers", text, advice, ClusterError)

@@ -50,7 +50,9 @@ class Table:
         if first == count:
             text = f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns"
             tell(warning("table.header", text, "if it is a point, put a line with names above it"))
-        if len(following[0]) != len(first):
+        if len(following[0]) == len(first) + 1:  # R's write.table gives the names of the rows no name
+            self.names, self.width = ["", *first], len(first) + 1
+        elif len(following[0]) != len(first):
             names = f"{len(first)} name{'s' * (len(first) != 1)} ({first_few(first, 8)})"
             text = f"{path}: the header has {names}, but the first line of data has {len(following[0])} cells"
             way = "give every column a name, separate cells with commas, and write decimal points"

@@ -121,6 +121,8 @@ def sound(path: Path) -> Iterator[None]:
     except Exception as error:
         if finding_of(error) is not None:  # a sound file with the wrong content
             raise
+        if isinstance(error, UnicodeDecodeError) and path.suffix.lower() in TABLES:
+            raise refusal("file.encoding", f"{path} is not text in UTF-8", "write it again as UTF-8") from None
         told, kind = f"{type(error).__name__}: {one_line(error, 100)}", path.suffix.lower()
         article = "an" if kind in (".npy", ".npz") else "a"
         text = f"{path} is not {article} {kind} file, or is cut short or damaged ({told})"

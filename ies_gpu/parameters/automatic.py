@@ -24,8 +24,10 @@ from .scan import (
     CHEAP,
     FACTORS,
     FALL,
+    POOR,
     SHARE,
     UNFOLDED,
+    VISIBLE,
     Scan,
     can_search,
     scan,
@@ -154,25 +156,25 @@ def compare_bandwidths(
     for way in ways:
         start = Scan((), {}, centre, sizes_to_compare(d, run.options), has_many=len(Z) > CHEAP, is_sample=not whole)
         try:
-            fixed = run(scan, run, Z, start, bandwidths, distances, d, way)
-        except DisconnectedGraphError as error:
+            found = run(scan, run, Z, start, bandwidths, distances, d, way)
+            found = refit_best(run, Z, found, d, way) if whole else found
+            if found.may_miss_the_best:
+                found = run(scan, run, Z, found, found.between(found.size), distances, d, way)
+                found = refit_best(run, Z, found, d, way) if whole else found
+        except DisconnectedGraphError as error:  # of a thin trial, or of all points, which may have more parts
             failure = error
             continue
+        fixed = found
         if not fixed.is_alone:
             break
-    if fixed is not None:
-        fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
-        if fixed.may_miss_the_best:
-            fixed = run(scan, run, Z, fixed, fixed.between(fixed.size), distances, d, way)
-            fixed = refit_best(run, Z, fixed, d, way) if whole else fixed
     tried = try_local_bandwidth(run, Z, centre, distances, d, ways[-1], fixed, failure)
     if tried is not None:
         return tried
     assert failure is not None
     if failure.parts:
         raise failure
-    found = finding_of(failure)
-    why = "" if found is None else f": {found.text}"
+    finding = finding_of(failure)
+    why = "" if finding is None else f": {finding.text}"
     text = f"no bandwidth keeps the points together without joining nearly all pairs{why}"
     # it was never given, so no advice on it helps
     advice = f"try {option('n_neighbors', 15)}, or fewer columns, such as the first 20 principal components"
@@ -320,7 +322,9 @@ def judge_bandwidth(tried: Scan) -> Judged:
         return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
     if tried.is_alone:
         return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
-    return Judged("high", f"no other was tried, and it loses {lost:.3g} of a direction")
+    how = "" if tried.best(s).run.options.self_loops else " without self-loops"
+    facts = f"no other was tried{how}, and it loses {lost:.3g} of a direction"
+    return Judged("high" if lost <= VISIBLE else "fair" if lost <= POOR else "low", facts)
 
 
 def judge_dimension(dimension: DimensionEstimate) -> Judged:

@@ -61,10 +61,13 @@ def load(path: str | os.PathLike[str]) -> Any:
             return load(local)
     path = Path(path)
     check_readable(path)
-    if path.suffix.lower() != ".npz":
-        raise refusal("file.kind", f"{path} is not an .npz file, so it is {OTHER}")
-    with sound(path):
-        header = read_header(path)
+    try:
+        with sound(path):
+            header = read_header(path)
+    except ValueError:
+        if path.suffix.lower() == ".npz":
+            raise
+        raise refusal("file.kind", f"{path} is not an .npz file, so it is {OTHER}") from None
     own = isinstance(header, dict) and isinstance(header.get("version"), int)
     if not own or header.get("format") not in FORMATS:
         raise refusal("file.kind", f"{path} is {OTHER}")

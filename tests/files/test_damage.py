@@ -283,7 +283,7 @@ def npz(**arrays):
         ("points.npy", npy(np.array([["a"]])), "dtype"),
         ("points.npy", npy(POINTS + 1j), "dtype"),
         ("points.npz", npz(X=POINTS).replace(b", }", b",  "), "damaged"),
-        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "damaged"),
+        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "encoding"),
         *((f"points{ending}", b"", "empty") for ending in (".npy", ".npz", ".csv", ".h5")),
         *((f"points{ending}", b"noise" * 100, "damaged") for ending in (".npy", ".npz", ".h5")),
     ],

@@ -126,6 +126,7 @@ def test_text_gives_every_bit_back(table, ending, mark):
         ("# by hand\n  # twice\na#1,a#2\n1,2\n3,4\n", {}, ("a#1", "a#2"), None),  # a # within a line begins no comment
         ('id,x,y\n"A #1",1,2\nB#2,3,4\n', {"index_col": "id"}, ("x", "y"), ("A #1", "B#2")),
         (",x,y\n0,1,2\n1,3,4\n", {}, ("x", "y"), ("0", "1")),  # as pandas writes them
+        ('"x","y"\n"A",1,2\n"B",3,4\n', {}, ("x", "y"), ("A", "B")),  # as R's write.table does
         ('"p,q",x,y\n"A,B",1,2\nC,3,4\n', {"index_col": "p,q"}, ("x", "y"), ("A,B", "C")),
         ("x,z,x,y\n1,0,0,2\n3,0,0,4\n", {"columns": ("0", "y")}, ("x", "y"), None),
         ("c,0,1\nA,1,2.0\nB,3,4\n", {"index_col": "0"}, ("0", "1"), ("A", "B")),  # never the column called 0
@@ -155,7 +156,7 @@ def test_a_first_line_that_counts_is_read_as_names_with_a_warning(table):
         ("x;y\n1.5;2\n", "not_a_number", "commas"),
         ("1,2\n3,4,5\n", "cells", "line 2"),
         ("x;y\n1,5;2,5\n", "header", "commas"),
-        ("x,y\n1,2,3\n4,5,6\n", "header", "give every column a name"),
+        ("x,y\n1,2,3,4\n4,5,6,7\n", "header", "give every column a name"),
         ("x,y,z\n1,2\n3,4\n", "header", "3 names"),
         ("x,y\n", "empty", "no points"),
         ("# nothing\n\n", "empty", "no lines"),

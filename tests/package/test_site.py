@@ -126,7 +126,7 @@ def test_every_line_of_a_result_is_explained():
 def test_the_install_page_names_every_extra_for_users():
     """Those of pyproject.toml that are not for developers, astronomers of one example, or empty."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    inside = {"bench", "lint", "security", "astro"}
+    inside = {"lint", "security", "astro"}
     users = {name for name, needs in extras.items() if needs and not name.startswith("test") and name not in inside}
     rows = re.findall(r"^\| (`[a-z0-9`, ]+`) \|", (DOCS / "install.md").read_text(), re.MULTILINE)
     assert {word for row in rows for word in re.findall("`([a-z0-9]+)`", row)} == users

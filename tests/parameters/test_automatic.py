@@ -249,3 +249,12 @@ def test_many_columns_that_cannot_be_left_out_are_noted():
     X = plane(400, 2, noise=0.05, columns=301)
     found = select_coordinates(X, intrinsic_dim=2, subset_size=2, n_components=5, bandwidth="fixed")
     assert "columns.many" in [finding.code for finding in found.findings]
+
+
+def test_a_far_point_among_many_is_left_out_with_a_warning():
+    """It is in none of the samples that are tried first, so that only the run on all points finds it."""
+    X = np.random.default_rng(0).uniform(size=(6000, 2)) * [8, 1]
+    X[4] = 40.0
+    with warned("graph.left_out"):
+        found = select_coordinates(X, intrinsic_dim=2, subset_size=2, n_components=10)
+    assert len(found.points) == 5999 and 4 not in found.points

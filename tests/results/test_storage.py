@@ -76,6 +76,10 @@ def test_numpy_scalars_become_numbers(selection, tmp_path):
     assert load(tmp_path / "run.npz").diagnostics == {"count": 3, "ok": True, "x": 0.5}
 
 
+def test_the_name_of_a_file_does_not_matter(selection, saved):
+    assert_equal_selections(load(saved.rename(saved.with_suffix(".dat"))), selection)
+
+
 def test_the_file_is_plain(saved):
     with zipfile.ZipFile(saved) as archive:
         header = json.loads(archive.read("header.json"), parse_constant=pytest.fail)  # strict: no NaN, no Infinity
