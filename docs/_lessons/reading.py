@@ -28,7 +28,7 @@ print(selection)
 #   Does the map keep every direction around a point? It gives the share of the variance that is lost along the worst
 #   one; :doc:`/judging` has the limits.
 # **shape**
-#   Is it free of folds, knots and overlaps? Up to 500 points are looked at; :doc:`/judging` shows where they are.
+#   Is it free of folds, knots and overlaps? Up to 1,000 points are looked at; :doc:`/judging` shows where they are.
 # **stable**
 #   Would another sample choose this set, or a twin of it? If few resamples do, the set is not stable. If many do, that
 #   proves little, since they keep the eigenvectors, and the line says "not checked" until you refit (:doc:`/judging`).

@@ -36,7 +36,9 @@ CLOSE = 0.1  # of the local spectrum: as near to the threshold, the dimension ma
 AS_GOOD = 0.02  # of a direction that the leading coordinates may lose more than the chosen ones
 FOLDED = 0.025, 0.05  # of the area of a map, on its other side; poor tangents at an edge have shown 0.02
 STABLE = 0.9, 0.6  # of other samples that choose the same set: below the first another is likely, below the second more
-LOOKED = 500  # points at most by which shape and stability are judged: knots are seen as well as by twice as many
+# points at most by which shape and stability are judged: knots are seen as well by half of them, but walls that nearly
+# touch are not; a run that did not search for its dimension ends too soon to look at more
+LOOKED, LOOKED_SHORTLY = 1_000, 500
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
@@ -66,7 +68,7 @@ def judge(
     """
     d, subset, first = fit.tangents.bases.shape[2], found.subset, leading(found)
     with backend_of(fit.embedding.vectors).active():  # X may be on another device
-        sample = some_of(fit)
+        sample = some_of(fit, LOOKED_SHORTLY if has_given_dimension else LOOKED)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
         chosen = Y[:, list(subset)] if weights is None else Y @ backend_of(Y).asarray(weights)
         simplest = Y[:, list(first)]
@@ -120,10 +122,10 @@ def leading(found: SearchResult) -> tuple[int, ...]:
     return tuple(np.unique(found.subsets)[: len(found.subset)].tolist())
 
 
-def some_of(fit: Fit) -> Sample:
-    """Return some rows of a map on the host."""
+def some_of(fit: Fit, most: int = LOOKED_SHORTLY) -> Sample:
+    """Return at most so many rows of a map on the host."""
     order, backend = fit.laplacian.rows.order, backend_of(fit.embedding.vectors)
-    places = backend.asarray(np.argsort(order)[sample_rows(len(order), LOOKED, 0)])
+    places = backend.asarray(np.argsort(order)[sample_rows(len(order), most, 0)])
     Y, bases, sigma = (backend.to_host(array[places]).astype(float) for array in (fit.embedding.vectors, *fit.tangents))
     return Sample(Y, bases, sigma, fit.embedding.eigenvalues)
 

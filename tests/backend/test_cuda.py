@@ -26,7 +26,7 @@ from ies_gpu.errors import IESWarning
 from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.distances import sampled_distances
 from ies_gpu.parameters.explained import points_at
-from ies_gpu.parameters.judgement import LOOKED
+from ies_gpu.parameters.judgement import LOOKED_SHORTLY
 from tests.backend.test_compare import quietly
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem, sent
 from tests.comparison import assert_agreement, stored_as
@@ -155,7 +155,7 @@ def test_points_go_up_once_and_results_come_down_once(machine, compared):
     assert set(large["down"]) == set(once) and sum(large["down"]) <= 2 * sum(once)
     # and co-metrics for LAPACK, and of sampled points coordinates, bases and sigma for a turn and the verdict
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
-    looked = {rows * double * count for rows in (LOOKED, TURNED_BY) for count in (m, m * d, d)}
+    looked = {rows * double * count for rows in (LOOKED_SHORTLY, TURNED_BY) for count in (m, m * d, d)}
     looked = {size for size in looked if size > n * double} | {ROWS * m * m * double}
     assert without_coefficients(others) == without_coefficients(looked)
 
