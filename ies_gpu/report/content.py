@@ -14,13 +14,14 @@ from ..analysis.stability import Stability
 from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE
+from ..choice.relations import relations_text
 from ..embedding.order import leading_axes, spatial_order
 from ..findings import ASKED, Answer
 from ..plot.colours import Colouring
 from ..plot.figure import CYCLIC, on_host, styled
 from ..plot.maps import colour_map, near
 from ..results.selection import Selection, with_turned
-from ..results.text import ON_PAGE, facts, reason_text
+from ..results.text import ON_PAGE, facts, reason_text, redundant
 
 BYTES = 5_500_000  # of points in a page, before the third that base64 adds is counted
 MOST = 30_000  # points that are shown
@@ -72,6 +73,7 @@ def content_of(
             "losses": selection.ranking.losses[:LISTED],
             "scores": selection.ranking.scores[:LISTED],
             "penalties": on_host(selection.eigenvalues)[sets].sum(axis=1),
+            "redundant": _relations_within(sets, redundant(selection)),
         },
         "volumes": _volumes(selection, rows),
         "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
@@ -124,6 +126,13 @@ def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
     # cells of this order hold equally many points: equal steps along it take as many from each
     order = on_host(spatial_order(np.ascontiguousarray(on_host(selection.embedding), dtype=float)))
     return np.sort(order[np.arange(most) * n // most])
+
+
+def _relations_within(sets: np.ndarray, found: dict[int, tuple[int, ...]]) -> list[str]:
+    """Say of each set which of its members are functions of its others."""
+    members = [set(own) for own in sets.tolist()]
+    within = [{k: others for k, others in found.items() if {k, *others} <= own} for own in members]
+    return [in_symbols(relations_text(own)) for own in within]
 
 
 def _path(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:

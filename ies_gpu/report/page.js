@@ -340,7 +340,7 @@ class Run {
   }
 
   fill() {
-    const { sets, scores, penalties } = this.content.ranking, { zeta, set } = this.state;
+    const { sets, scores, penalties, redundant } = this.content.ranking, { zeta, set } = this.state;
     const loss = scores.map((score, k) => score - zeta * penalties[k]);
     const keys = { rank: (k) => k, set: (k) => sets[k].reduce((sum, member) => sum * 1000 + member, 0), score: (k) => scores[k], penalty: (k) => penalties[k], loss: (k) => loss[k] };
     const value = keys[this.order.key], sign = this.order.falling ? -1 : 1;
@@ -353,6 +353,7 @@ class Run {
     for (const k of order) {
       const line = this.lines[k], current = sameSet(sets[k], set), cells = line.children;
       [k + 1, setName(sets[k]), shortNumber(scores[k]), shortNumber(penalties[k]), shortNumber(loss[k])].forEach((text, c) => { cells[c].textContent = text; });
+      if (redundant[k]) cells[1].append(element("span", { class: "quiet" }, ` ${redundant[k]}`)); // why it loses rank
       cells[2].dataset.value = scores[k];
       cells[4].dataset.value = loss[k];
       if (sameSet(sets[k], this.content.subset)) cells[1].append(element("span", { class: "badge", title: "chosen", role: "img", "aria-label": "chosen" }, "★"));

@@ -196,3 +196,10 @@ def test_what_a_run_found_is_not_taken_back(strip):
         run = replace(selection, diagnostics=selection.diagnostics | {"verdict": "sure", "judgement": told})
         told = content(report_page(run, diagnosis=found))["runs"][0]
         assert (told["verdict"], told["answers"]["shape"]["level"]) == levels
+
+
+def test_the_ranking_says_which_members_are_functions_of_others(strip):
+    """On a strip, the slow coordinates follow the first."""
+    ranking = content(report_page(strip[0]))["runs"][0]["ranking"]
+    told = dict(zip(map(tuple, ranking["sets"]), ranking["redundant"], strict=True))
+    assert told[0, 1] == "φ₂ follows φ₁" and told[strip[0].subset] == ""
