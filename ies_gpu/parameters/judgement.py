@@ -106,7 +106,7 @@ def judge(
     share = recurrence(sample.bases, n, found, sample.eigenvalues)
     # eigenvectors of another sample differ too, so that draws of scores refute a choice but never confirm it
     level = "unchecked" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
-    text = f"{share:.0%} of resamples choose it or a twin, but nothing was refitted"
+    text = f"nothing was refitted; of resamples with the same eigenvectors, {share:.0%} choose it or a twin"
     answers["stable"] = Answer(level, share, text)
     doubts += found_there
     if share < STABLE[1]:
