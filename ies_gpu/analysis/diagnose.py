@@ -33,6 +33,7 @@ from ..choice.folds import (
     Collapse,
     Sample,
     collapse,
+    distances_to,
     find_folds,
     flatness,
     median_distances,
@@ -254,6 +255,8 @@ def diagnose(
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
     """The Laplacian of a run from these points within a radius; None of another, or if memory does not suffice."""
+    from ..embedding.points import laplacian_of_points
+
     used = selection.diagnostics.get("parameters", {})
     within = used.get("entry") == "X" and used.get("n_neighbors") is None
     if not within or not isinstance(used.get("bandwidth"), float):
@@ -262,8 +265,6 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
     if ENTRY * len(points) * (degree + 1) > backend_of(points).memory_budget():  # the run may have been in tiles
         return None
     known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
-    from ..embedding.points import laplacian_of_points
-
     return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
 
 
@@ -320,8 +321,7 @@ def find_sheets(
     sheet must hold enough of a neighbourhood.
     """
     near = found.in_map[centres]
-    apart = every[near] - every[centres][:, None]
-    foreign = np.einsum("pkm,pkm->pk", apart, apart) > (COLLAPSED * found.within[centres][:, None]) ** 2
+    foreign = distances_to(every, centres, near) > COLLAPSED * found.within[centres][:, None]
     own = 1 + (~foreign).sum(axis=1)
     two = (foreign.sum(axis=1) >= SHARE * near.shape[1]) & (own >= max(2, SHARE * near.shape[1]))
     pairs = np.column_stack([centres, near[range(len(near)), foreign.argmax(axis=1)]])[two]

@@ -81,14 +81,19 @@ def collapse(Y: np.ndarray, subset: tuple[int, ...], k: int) -> Collapse:
     return Collapse(median_distances(Y, np.arange(len(Y)), in_map) / within, in_map, in_all, within)
 
 
-def median_distances(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Return the median distance in all coordinates between each of some points and those near it (p, k)."""
-    found = np.empty(len(points))
+def distances_to(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Return the distances (p, k) in all coordinates between each of some points and those near it."""
+    found = np.empty(near.shape)
     for block in backend_of(Y).blocks(len(points), 24.0 * near.shape[1] * Y.shape[1], "diagnosis"):
         with block as rows:
             apart = Y[near[rows]] - Y[points[rows]][:, None]
-            found[rows] = np.median(np.sqrt(np.einsum("pkm,pkm->pk", apart, apart)), axis=1)
+            found[rows] = np.sqrt(np.einsum("pkm,pkm->pk", apart, apart))
     return found
+
+
+def median_distances(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Return the median distance in all coordinates between each of some points and those near it (p, k)."""
+    return np.median(distances_to(Y, points, near), axis=1)
 
 
 def flatness(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
