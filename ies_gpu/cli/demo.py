@@ -53,7 +53,8 @@ def run_demo(folder: str | Path, *, say: Callable[[str], None], n_samples: int =
         say("eigenvalues close to each other swap places from sample to sample.")
     write_table(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
-    colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
+    # the width first, since that is what the leading coordinates lose
+    colors = {"true y (width)": data.truth[:, 1], "true x (length)": data.truth[:, 0]}
     say(f"\nIn {folder}:")
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
     say("  points.npy      the points")
