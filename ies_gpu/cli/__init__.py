@@ -1,4 +1,4 @@
-"""The command line, ``ies-gpu COMMAND``: one module per command, each with ``add`` (its options) and ``run``.
+"""The command line, ``ies-gpu COMMAND``: each module has ``add`` (the options of its commands) and runs them.
 
 Only the standard library is imported here. Each command imports what it needs when it runs, so ``--help`` is instant.
 """
@@ -25,7 +25,10 @@ from .parser import WRONG_USE, Parser, WrongUse, say_in_flags
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = ("fit", "show", "plot", "report", "transform", "data", "demo", "doctor")
+COMMANDS = {
+    "fit": "fit", **dict.fromkeys(("show", "plot", "report", "transform"), "saved"),
+    **dict.fromkeys(("data", "demo"), "data"), "doctor": "doctor",
+}  # fmt: skip - and the module of each
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 
@@ -59,12 +62,14 @@ def main(argv: list[str] | None = None) -> int:
         if words[0] == "help":
             words = [*words[1:2], "--help"]
         args = build_parser(words[0]).parse_args(words)
-        console, debug = Console(sys.stderr, style_of(args)), args.debug
+        usual = "quiet" if getattr(args, "quiet", False) else "bar" if sys.stderr.isatty() else "lines"
+        console = Console(sys.stderr, "json" if getattr(args, "log_format", "") == "json" else usual)
+        debug = args.debug
         known = frozenset(args.parser._option_string_actions)
         if not debug:
             logging.getLogger().addHandler(SILENT)
         with warnings.catch_warnings(), stopped_once():
-            warnings.showwarning = lambda said, *_, **__: console.say("warning", in_words(said, known), code_of(said))
+            warnings.showwarning = lambda said, *_, **__: console.say("warning", sentence(said, known), code_of(said))
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)
@@ -92,31 +97,17 @@ def main(argv: list[str] | None = None) -> int:
         return FAILED
 
 
-def in_words(said: Exception | str, known: Collection[str] = ()) -> str:
-    """Return an error or a warning with flags for options; ``known`` are the flags of the command."""
+def sentence(said: Exception | str, known: Collection[str] = ()) -> str:
+    """Return an error or a warning as it is shown, with flags for options; ``known`` are those of the command."""
     finding = finding_of(said)
-    return str(said) if finding is None else say_in_flags(finding, known)
-
-
-def sentence(error: Exception, known: Collection[str] = ()) -> str:
-    """Return an error as it is shown."""
-    text = in_words(error, known)
-    if isinstance(error, MemoryError):
+    text = str(said) if finding is None else say_in_flags(finding, known)
+    if isinstance(said, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        text = f"{error.filename}: {error.strerror}"
-    if not any(kind.__name__ in EXPECTED for kind in type(error).__mro__):
-        return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
-    return text
-
-
-def style_of(args: argparse.Namespace) -> str:
-    """Return the style of the console."""
-    if getattr(args, "log_format", "text") == "json":
-        return "json"
-    if getattr(args, "quiet", False):
-        return "quiet"
-    return "bar" if sys.stderr.isatty() else "lines"
+    if isinstance(said, OSError) and said.filename and said.strerror:
+        return f"{said.filename}: {said.strerror}"
+    if isinstance(said, (str, Warning)) or any(kind.__name__ in EXPECTED for kind in type(said).__mro__):
+        return text
+    return f"{type(said).__name__}: {text} (unexpected; --debug shows the traceback)"
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
@@ -131,8 +122,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ies-gpu {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in (command,) if command in COMMANDS else COMMANDS:
-        import_module(f".{name}", __name__).add(commands)
+    for module in dict.fromkeys([COMMANDS[command]] if command in COMMANDS else COMMANDS.values()):
+        import_module(f".{module}", __name__).add(commands)
     return parser
 
 

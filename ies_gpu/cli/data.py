@@ -1,27 +1,38 @@
-"""``ies-gpu data``: the paper's data sets."""
+"""``ies-gpu data`` and ``ies-gpu demo``: the paper's data sets, and its opening example in words and pictures."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import shlex
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .console import Console, say
+from .console import Console, address, announce_compiling, say
 from .parser import add_command, add_talk, check_file, count, seed
+
+if TYPE_CHECKING:
+    from ..datasets.synthetic import Dataset
+
+FEWEST = 22  # points for 20 eigenvectors
 
 
 def add(commands: Any) -> None:
     about = "generate one of the paper's data sets, or list them"
-    data = add_command(commands, "data", run, about, "ies-gpu data D1 -o d1.npy")
+    data = add_command(commands, "data", run_data, about, "ies-gpu data D1 -o d1.npy")
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
     data.add_argument("-o", "--output", metavar="FILE.NPY", help=".npy or .csv file (d1.npy for D1)")
     data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
     data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
+    demo = add_command(commands, "demo", run_demo, "see it work on a long strip", "ies-gpu demo -o my-folder")
+    demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="output folder (ies-gpu-demo)")
+    demo.add_argument("-n", "--n", type=count, metavar="N", default=10_000, help="number of points (10,000)")
+    add_talk(demo)
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run_data(args: argparse.Namespace, console: Console) -> int:
     from ..choice.naming import names_text
     from ..datasets.synthetic import TABLE, load
     from ..files.writing import write_table
@@ -41,13 +52,62 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_file(args.parser, "-o", output)
     if not args.output and os.path.exists(output):
         args.parser.error(f"there is a file {output} already; name another one with -o")
-    data, usual = load(name, n_samples=args.n, random_state=args.seed), TABLE[name][-1]
+    data = load(name, n_samples=args.n, random_state=args.seed)
     write_table(output, data.X, [f"x{k + 1}" for k in range(data.X.shape[1])])
     say(f"{output}: {len(data.X):,} points with {data.X.shape[1]} columns ({name}, {data.title})")
     say(f"the paper chooses {names_text(data.reference_subset)}")
-    # fewer points need a wider kernel to have as many neighbours
-    bandwidth = float(f"{data.bandwidth * (usual / (args.n or usual)) ** (1 / data.intrinsic_dim):.2g}")
-    sizes = f"-d {data.intrinsic_dim} -s {data.subset_size} --bandwidth {bandwidth:g}"
+    sizes = f"-d {data.intrinsic_dim} -s {data.subset_size} --bandwidth {wide(data, args.n):g}"
     run = f"{output.rpartition('.')[0]}-run.npz"  # a URL stays one
     say(f"  ies-gpu fit {shlex.quote(output)} {sizes} -o {shlex.quote(run)}")
     return 0
+
+
+def wide(data: Dataset, n: int | None) -> float:
+    """Return a bandwidth at which n points have as many neighbours as the paper's."""
+    from ..datasets.synthetic import TABLE
+
+    usual = TABLE[data.name][-1]
+    return float(f"{data.bandwidth * (usual / (n or usual)) ** (1 / data.intrinsic_dim):.2g}")
+
+
+def run_demo(args: argparse.Namespace, console: Console) -> int:
+    if args.n < FEWEST:
+        args.parser.error(f"-n must be {FEWEST} or more, got {args.n}")
+    announce_compiling(console)
+    tell_story(args.output, args.n, say=(lambda _: None) if args.quiet else say, progress=console.progress)
+    return 0
+
+
+def tell_story(folder: str | Path, n: int, *, say: Callable[[str], None], progress: Any = None) -> Any:
+    """Generate the strip D1, choose its coordinates, and explain what happened, line by line, to ``say``."""
+    from ..datasets.synthetic import load
+    from ..files.writing import write_table
+    from ..select import select_coordinates
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    data = load("D1", n_samples=n)
+    bandwidth = wide(data, n)
+    say(f"A strip of {n:,} noisy points, six times as long (x) as it is wide (y).")
+    say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
+    say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
+    say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
+    selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, progress=progress)
+    say(f"\nThe usual choice: {selection.judgement['needed'].text}.")
+    say(f"The search chooses {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
+    if selection.subset != data.reference_subset:
+        say("The paper reports phi1, phi7. This sample gives another set, because")
+        say("eigenvalues close to each other swap places from sample to sample.")
+    write_table(folder / "points.npy", data.X)
+    selection.save(folder / "run.npz")
+    # the width first, since that is what the leading coordinates lose
+    colors = {"true y (width)": data.truth[:, 1], "true x (length)": data.truth[:, 0]}
+    selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
+    say(f"\nIn {folder}:\n  points.npy      the points")
+    say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
+    say("  report.html     the interactive report, for your browser:")
+    say(f"                  {address(folder / 'report.html')}")
+    say("\nNext, your own points. If you know the parameters, pass them: it is faster.")
+    say("  ies-gpu fit your_points.npy -o run.npz")
+    say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
+    return selection

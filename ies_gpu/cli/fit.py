@@ -25,6 +25,7 @@ from .parser import (
     options_of,
     say_in_flags,
 )  # fmt: skip
+from .saved import check_picture, draw
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -94,9 +95,8 @@ def atoms(text: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    check_options(args)
+    check(args)
     molecule = is_molecule(args)
-    check_outputs(args)
     from ..results.assembly import with_index
 
     begin = time.perf_counter()
@@ -139,9 +139,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 # --- before the run --------------------------------------------------------------------------------------------------
 
 
-def check_options(args: argparse.Namespace) -> None:
-    """Check by the table that the options fit together, before anything is read."""
-    wrong = args.parser.error
+def check(args: argparse.Namespace) -> None:
+    """Check before anything is read that the options fit together, and that every output can be written."""
+    wrong, outputs = args.parser.error, {flag: getattr(args, name) for flag, (name, _) in OUTPUTS.items()}
     if args.scheduler and args.dry_run:
         wrong("--dry-run tells what one process needs; leave out --scheduler")
     if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
@@ -157,6 +157,11 @@ def check_options(args: argparse.Namespace) -> None:
     except (TypeError, ValueError) as error:
         found = finding_of(error)
         wrong(str(error) if found is None else say_in_flags(found))
+    check_different(args.parser, {"POINTS": args.points, **outputs})
+    for flag, endings in (("-o", [".npz"]), ("--model", [".npz"]), ("--coordinates", []), ("--report", [".html"])):
+        check_file(args.parser, flag, outputs[flag], *endings)
+    if args.plot:
+        check_picture(args.parser, "--plot", args.plot)
 
 
 def is_molecule(args: argparse.Namespace) -> bool:
@@ -175,20 +180,6 @@ def is_molecule(args: argparse.Namespace) -> bool:
     if found and is_remote(args.points):
         wrong(f"a molecule must be a local file, got {shown(args.points)}; download it first")
     return found
-
-
-def check_outputs(args: argparse.Namespace) -> None:
-    """Check that every output can be written, and is not an input or another output."""
-    outputs = {flag: getattr(args, name) for flag, (name, _) in OUTPUTS.items()}
-    check_different(args.parser, {"POINTS": args.points, **outputs})
-    if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
-        args.parser.error("--quiet without -o would produce nothing; add -o or --json")
-    for flag, endings in (("-o", [".npz"]), ("--model", [".npz"]), ("--coordinates", []), ("--report", [".html"])):
-        check_file(args.parser, flag, outputs[flag], *endings)
-    if args.plot:
-        from .plot import check_picture
-
-        check_picture(args.parser, "--plot", args.plot)
 
 
 class Given(NamedTuple):
@@ -246,8 +237,6 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
         n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
         write_table(args.coordinates, in_input_rows(selection, n), selection.names, rows=given.rows)
     if args.plot:
-        from .plot import draw
-
         draw(selection, args.plot)
     if args.report:
         selection.to_html(args.report, points=given.points, title=file_name(args.points))

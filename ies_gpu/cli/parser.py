@@ -12,6 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..constraints import Constraint, Device, Integer, Seed, Switch, Words
@@ -49,12 +50,7 @@ class Parser(argparse.ArgumentParser):
         raise WrongUse(f"{message} (see '{self.prog} --help')")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        settings: dict[str, Any] = {}
-        if "--config" in self._option_string_actions:
-            job = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-            job.add_argument("--config", nargs="?")
-            path = job.parse_known_args(args)[0].config or os.environ.get(f"{PREFIX}CONFIG")
-            settings = (self._read_job(path) if path else {}) | self._read_environment()
+        settings = self._settings(args) if "--config" in self._option_string_actions else {}
         points = settings.pop("--points", None)
         words = [flag if value is True else f"{flag}={value}" for flag, value in settings.items() if value is not False]
         words += [] if points is None else [str(points)]
@@ -66,45 +62,37 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"unknown option {word}{self._meant(word)}")
         return found, rest
 
+    def _settings(self, args: Any) -> dict[str, Any]:
+        """Return what the TOML file of --config, and then variables, set by flag; an empty variable is not set."""
+        job, known = argparse.ArgumentParser(add_help=False, allow_abbrev=False), self._option_string_actions
+        job.add_argument("--config", nargs="?")
+        path = job.parse_known_args(args)[0].config or os.environ.get(f"{PREFIX}CONFIG")
+        found: dict[str, Any] = {}
+        try:
+            content = tomllib.loads(Path(path).read_text("utf-8")) if path else {}
+        except OSError as error:
+            self.error(f"--config {path}: {error.strerror}")
+        except ValueError as error:
+            self.error(f"{path} is not a TOML file: {error}")
+        for key, value in content.items():
+            flag = f"--{key.replace('_', '-')}"
+            if key != "points" and flag not in known:
+                self.error(f"{path}: {key!r} is not an option{self._meant(flag)}")
+            if isinstance(value, bool) and (key == "points" or known[flag].nargs != 0):
+                self.error(f"{path}: {key} must not be true or false")
+            found[flag] = ",".join(map(str, value)) if isinstance(value, list) else value
+        for flag, about in known.items():
+            variable = PREFIX + flag.removeprefix("--").replace("-", "_").upper()
+            text = os.environ.get(variable) if flag.startswith("--") and flag not in OWN_WAY else None
+            if text and about.nargs == 0 and text.lower() not in SWITCH:
+                self.error(f"{variable} must be true or false, got {text!r}")
+            if text:
+                found[flag] = SWITCH[text.lower()] if about.nargs == 0 else text
+        return found
+
     def _meant(self, word: str) -> str:
         near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
         return f"; did you mean {near[0]}?" if near else ""
-
-    def _read_job(self, path: str) -> dict[str, Any]:
-        """Return what a TOML file, whose keys are the long flags, sets."""
-        try:
-            with open(path, "rb") as file:
-                content = tomllib.load(file)
-        except OSError as error:
-            self.error(f"--config {path}: {error.strerror}")
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            self.error(f"{path} is not a TOML file: {error}")
-        found = {}
-        for key, value in content.items():
-            flag = f"--{key.replace('_', '-')}"
-            if key != "points" and flag not in self._option_string_actions:
-                self.error(f"{path}: {key!r} is not an option{self._meant(flag)}")
-            if isinstance(value, bool) and not self._is_switch(flag):
-                self.error(f"{path}: {key} must not be true or false")
-            found[flag] = ",".join(map(str, value)) if isinstance(value, list) else value
-        return found
-
-    def _read_environment(self) -> dict[str, Any]:
-        """Return what variables set; an empty one counts as not set."""
-        found: dict[str, Any] = {}
-        for flag in self._option_string_actions:
-            variable = PREFIX + flag.removeprefix("--").replace("-", "_").upper()
-            text = os.environ.get(variable) if flag.startswith("--") and flag not in OWN_WAY else None
-            if text and self._is_switch(flag):
-                if text.lower() not in SWITCH:
-                    self.error(f"{variable} must be true or false, got {text!r}")
-                found[flag] = SWITCH[text.lower()]
-            elif text:
-                found[flag] = text
-        return found
-
-    def _is_switch(self, flag: str) -> bool:
-        return flag in self._option_string_actions and self._option_string_actions[flag].nargs == 0
 
 
 def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str, more: str = "") -> Parser:

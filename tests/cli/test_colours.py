@@ -7,7 +7,7 @@ import pytest
 
 from ies_gpu import cli, datasets, load
 from ies_gpu.cli.console import Console
-from ies_gpu.cli.plot import PANELS, for_picture, read_colors
+from ies_gpu.cli.saved import PANELS, for_picture, read_colors
 from tests.said import refused
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import load
-from ies_gpu.cli import demo
+from ies_gpu.cli.data import tell_story
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -19,7 +19,7 @@ def story(tmp_path_factory):
     folder, lines = tmp_path_factory.mktemp("demo") / "new" / "folder", []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IES_GPU_KERNELS", "plain")
-        selection = demo.run_demo(folder, n_samples=2500, say=lines.append)
+        selection = tell_story(folder, 2500, say=lines.append)
     return folder, lines, selection
 
 

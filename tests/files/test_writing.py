@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, load, select_coordinates
-from ies_gpu.cli.plot import draw
+from ies_gpu.cli.saved import draw
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files import writing
 from ies_gpu.files.points import read_points
