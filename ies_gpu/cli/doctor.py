@@ -37,62 +37,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for name in ("points", "device"):
         if getattr(args, name) and not args.selftest:
             args.parser.error(f"--{name} needs --selftest")
-    points = args.points or 10_000
+    points, device = args.points or 10_000, args.device or "auto"
     if points < FEWEST_POINTS:
         args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
-    facts = examine(args.device or "auto")
+    facts = examine(device)
     if args.selftest:
-        return run_selftest(facts, args.device or "auto", points, as_json=args.json)
+        return run_selftest(facts, device, points, as_json=args.json)
     say_json(facts) if args.json else tell(facts)
     return 0
 
 
-def tell(facts: dict[str, Any]) -> None:
-    """Print the facts as text."""
-    listed("versions", *(f"{name} {version}" for name, version in facts["versions"].items()))
-    listed("missing", *(f"{name} ({what})" for name, what in facts["missing"].items()))
-    listed("system", facts["system"])
-    listed("processor", f"{facts['cores']} cores, {facts['threads']} of them available")
-    listed("memory", f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default")
-    listed("kernels", facts["kernels"])
-    listed("device", render(f"{facts['device']}: {facts['device_reason']}", in_flags))
-    listed("GPU status", facts["gpu_status"])
-
-
-def run_selftest(facts: dict[str, Any], device: str, points: int, *, as_json: bool) -> int:
-    """Print facts, then a line per kernel and run as it finishes, or everything as JSON; return the exit status."""
-    from ..backend import get_backend
-    from ..results.text import plain
-    from .selftest import compare
-
-    tested = get_backend(device)
-    status = [] if tested.device != "cpu" else [NO_GPU]
-    if not as_json:
-        listed("self-test", *status)
-        tell(facts)
-        listed("compared", f"{tested.device} with plain code and cpu, {points:,} points")
-        say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{'cpu':>11} s{'tested':>11} s")
-    stages, wrong = [], []
-    for found in compare(tested, points):
-        stages.append(found._asdict() | {"ok": found.ok})
-        wrong += [] if found.ok else [f"{found.data} {found.stage}"]
-        if not as_json:
-            numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
-            say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
-            if found.note:
-                say(f"    {' '.join(found.note.split())}")
-    if as_json:
-        report = {"report": "ies-gpu doctor --selftest", "gpu_tested": not status, "facts": facts}
-        report |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "points": points}
-        report |= {"tested": tested.describe(), "stages": stages, "ok": not wrong}
-        say_json(plain(report))
-    else:
-        say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
-        listed("self-test", *status)
-    return 1 if wrong else 0
-
-
-def examine(device: str = "auto") -> dict[str, Any]:
+def examine(device: str) -> dict[str, Any]:
     """Return everything that ``doctor`` shows."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
@@ -121,3 +76,46 @@ def examine(device: str = "auto") -> dict[str, Any]:
         **{key: plain(chosen[key]) for key in ("device", "device_reason")},
         "gpu_status": GPU_STATUS,
     }
+
+
+def tell(facts: dict[str, Any]) -> None:
+    """Print the facts as text."""
+    listed("versions", *(f"{name} {version}" for name, version in facts["versions"].items()))
+    listed("missing", *(f"{name} ({what})" for name, what in facts["missing"].items()))
+    listed("system", facts["system"])
+    listed("processor", f"{facts['cores']} cores, {facts['threads']} of them available")
+    listed("memory", f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default")
+    listed("kernels", facts["kernels"])
+    listed("device", render(f"{facts['device']}: {facts['device_reason']}", in_flags))
+    listed("GPU status", facts["gpu_status"])
+
+
+def run_selftest(facts: dict[str, Any], device: str, points: int, *, as_json: bool, **more: Any) -> int:
+    """Print facts, then a line per kernel and run as it finishes, or everything as JSON; return the exit status."""
+    from ..backend import get_backend
+    from ..results.text import plain
+    from .selftest import compare
+
+    tested = get_backend(device)
+    about, stages = [] if tested.device != "cpu" else [NO_GPU], []
+    if not as_json:
+        listed("self-test", *about)
+        tell(facts)
+        listed("compared", f"{tested.device} with plain code and cpu, {points:,} points")
+        say(f"\n  {'data':<7}{'stage':<18}{'difference':>11}{'bound':>9}{'cpu':>11} s{'tested':>11} s")
+    for found in compare(tested, points, **more):
+        stages.append(found._asdict() | {"ok": found.ok})
+        if not as_json:
+            numbers = "{:>11.1e}{:>9.0e}{:>13.3f}{:>13.3f}".format(found.difference, found.bound, *found.seconds)
+            say(f"  {found.data:<7}{found.stage:<18}{numbers}{'' if found.ok else '  WRONG'}")
+            if found.note:
+                say(f"    {' '.join(found.note.split())}")
+    wrong = [f"{stage['data']} {stage['stage']}" for stage in stages if not stage["ok"]]
+    if as_json:
+        report = {"report": "ies-gpu doctor --selftest", "gpu_tested": not about, "facts": facts, "points": points}
+        report |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "tested": tested.describe()}
+        say_json(plain(report | {"stages": stages, "ok": not wrong}))
+    else:
+        say(f"  out of bounds: {'; '.join(wrong)}" if wrong else "  all stages agree")
+        listed("self-test", *about)
+    return 1 if wrong else 0

@@ -12,19 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..files.remote import is_remote, shown
 from ..findings import finding_of
 from ..options import Options, check_on_cluster
+from . import parser
 from .console import Console, address, announce_compiling, file_name, listed, say, say_json
-from .parser import (
-    add_command,
-    add_options,
-    add_reading,
-    add_talk,
-    check_different,
-    check_file,
-    chosen_of,
-    in_flags,
-    options_of,
-    say_in_flags,
-)  # fmt: skip
 from .saved import check_picture, draw
 
 if TYPE_CHECKING:
@@ -36,6 +25,7 @@ JOB.TOML has options (bandwidth = 0.25), and so have environment variables
 
 Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
 """
+PROBLEM = ("intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
 DETAILS = (
     "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "untangle", "scale",
     "diffusion_time", "disconnected", "tol", "random_state",
@@ -54,24 +44,24 @@ OUTPUTS = {
 
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
-    fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
+    fit = parser.add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
     fit.add_argument("points", metavar="POINTS", help="file or URL, one row per point (.npy, .csv, .h5, ...)")
-    add_options(fit.add_argument_group("the problem"), "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
+    parser.add_options(fit.add_argument_group("the problem"), *PROBLEM)
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy or .csv)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
-    add_reading(fit.add_argument_group("the file").add_argument)
+    parser.add_reading(fit.add_argument_group("the file").add_argument)
     option = fit.add_argument_group("a molecule").add_argument
     about = "file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)"
     option("--topology", metavar="TOP.PDB", help=about)
     option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
     about = "what describes the shape of a frame (angles); only torsions tell it from its mirror image"
     option("--features", choices=FEATURES, help=about)
-    add_options(fit.add_argument_group("details"), *DETAILS)
-    add_options(fit.add_argument_group("the machine"), "device", "dtype", "memory_limit", "n_threads")
+    parser.add_options(fit.add_argument_group("details"), *DETAILS)
+    parser.add_options(fit.add_argument_group("the machine"), "device", "dtype", "memory_limit", "n_threads")
     about = "compute on the workers of a Dask scheduler, such as tcp://node1:8786"
     fit.add_argument_group("a cluster").add_argument("--scheduler", metavar="ADDRESS", help=about)
     job = fit.add_argument_group("a job")
@@ -79,8 +69,8 @@ def add(commands: Any) -> None:
     job.add_argument("--dry-run", action="store_true", help=about)
     about = "TOML file with options, such as bandwidth = 0.25"
     job.add_argument("--config", metavar="JOB.TOML", help=about)
-    add_options(job, "checkpoint", "resume")
-    add_talk(fit, as_json="print the result as one JSON object")
+    parser.add_options(job, "checkpoint", "resume")
+    parser.add_talk(fit, as_json="print the result as one JSON object")
 
 
 def atoms(text: str) -> tuple[int, ...]:
@@ -128,7 +118,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     with cluster as client:
         if client is not None and client.dashboard_link:
             console.note(f"the cluster's dashboard: {client.dashboard_link}")
-        found = select_coordinates(given.points, **options_of(args), progress=console.progress, client=client)
+        found = select_coordinates(given.points, **parser.options_of(args), progress=console.progress, client=client)
         selection = with_index(found, given.rows)
         write(selection, given, args, console)
         console.close()
@@ -151,15 +141,15 @@ def check(args: argparse.Namespace) -> None:
     if is_remote(args.checkpoint):
         wrong(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     try:
-        options = Options(**options_of(args))
+        options = Options(**parser.options_of(args))
         if args.scheduler:
             check_on_cluster(options)
     except (TypeError, ValueError) as error:
         found = finding_of(error)
-        wrong(str(error) if found is None else say_in_flags(found))
-    check_different(args.parser, {"POINTS": args.points, **outputs})
+        wrong(str(error) if found is None else parser.say_in_flags(found))
+    parser.check_different(args.parser, {"POINTS": args.points, **outputs})
     for flag, endings in (("-o", [".npz"]), ("--model", [".npz"]), ("--coordinates", []), ("--report", [".html"])):
-        check_file(args.parser, flag, outputs[flag], *endings)
+        parser.check_file(args.parser, flag, outputs[flag], *endings)
     if args.plot:
         check_picture(args.parser, "--plot", args.plot)
 
@@ -175,7 +165,7 @@ def is_molecule(args: argparse.Namespace) -> bool:
     if found and args.model:
         way = "new frames would need the same principal components; docs/data.md shows how in Python"
         wrong(f"--model does not work with a molecule, because {way}")
-    if found and any(value is not None for value in chosen_of(args).values()):
+    if found and any(value is not None for value in parser.chosen_of(args).values()):
         wrong("--key, --columns and --index-col are for tables, not for molecules")
     if found and is_remote(args.points):
         wrong(f"a molecule must be a local file, got {shown(args.points)}; download it first")
@@ -203,7 +193,7 @@ def read_given(args: argparse.Namespace, molecule: bool) -> Given:
     from ..files.points import read_table
     from ..validation import check_real_array
 
-    given = Given(*read_table(args.points, **chosen_of(args)))
+    given = Given(*read_table(args.points, **parser.chosen_of(args)))
     if given.columns is not None:  # of what is no number, say in which column
         check_real_array(file_name(args.points), given.points, 2, columns=given.columns)
     return given
@@ -211,7 +201,7 @@ def read_given(args: argparse.Namespace, molecule: bool) -> Given:
 
 def workers_read(args: argparse.Namespace) -> bool:
     """Return whether only workers read the points: a cluster, a file in rows, and nothing that needs them here."""
-    here = (args.model, args.plot, args.report, *chosen_of(args).values())
+    here = (args.model, args.plot, args.report, *parser.chosen_of(args).values())
     in_rows = not is_remote(args.points) and Path(args.points).suffix.lower() == ".npy"
     return bool(args.scheduler) and in_rows and not any(here)
 
@@ -248,9 +238,9 @@ def tell(selection: Selection, args: argparse.Namespace, seconds: float) -> None
 
     if args.json:
         names = {name: shown(getattr(args, name) or "") or None for name in ("output", "model")}
-        say_json(as_plain(selection, in_flags, **names))
+        say_json(as_plain(selection, parser.in_flags, **names))
     elif not args.quiet:
-        say(summary(selection, say_in_flags))
+        say(summary(selection, parser.say_in_flags))
         listed("time", f"{seconds:.1f} s")
         for flag, (name, label) in OUTPUTS.items():
             if path := getattr(args, name):

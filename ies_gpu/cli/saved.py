@@ -1,4 +1,4 @@
-"""``ies-gpu show``, ``plot``, ``report`` and ``transform``: what can be done with a result or a model that was saved."""
+"""``ies-gpu show``, ``plot``, ``report`` and ``transform``: what a saved result or model is good for."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
+from . import parser
 from .console import Console, address, file_name, listed, say, say_json
-from .parser import (
-    add_command,
-    add_options,
-    add_reading,
-    add_talk,
-    check_different,
-    check_file,
-    chosen_of,
-    in_flags,
-    say_in_flags,
-)  # fmt: skip
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -30,22 +20,24 @@ COLOR = {"metavar": "TABLE.CSV", "help": "what to colour the points by: a table 
 
 
 def add(commands: Any) -> None:
-    show = add_command(commands, "show", run_show, "print a saved result", "ies-gpu show run.npz")
+    show = parser.add_command(commands, "show", run_show, "print a saved result", "ies-gpu show run.npz")
     show.add_argument("run_file", **RUN_FILE)
-    add_talk(show, as_json="print the result as one JSON object", progress=False)
+    parser.add_talk(show, as_json="print the result as one JSON object", progress=False)
 
-    plot = add_command(commands, "plot", run_plot, "draw a result that 'fit' wrote", "ies-gpu plot run.npz -o map.png")
+    plot = parser.add_command(
+        commands, "plot", run_plot, "draw a result that 'fit' wrote", "ies-gpu plot run.npz -o map.png"
+    )
     option = plot.add_argument
     option("run_file", **RUN_FILE)
     option("-o", "--output", metavar="MAP.PNG", help="a .png, .pdf or .svg file (RUN.PNG)")
     kinds = ("embedding", "path", "volumes")
     option("--kind", choices=kinds, default="embedding", help="what to draw (embedding)")
     option("--color", **COLOR)
-    add_talk(plot, progress=False)
+    parser.add_talk(plot, progress=False)
 
     about = "write an interactive report on a result, a page for your browser"
     example = "ies-gpu report run.npz --points points.npy --color columns.csv -o report.html"
-    report = add_command(commands, "report", run_report, about, example)
+    report = parser.add_command(commands, "report", run_report, about, example)
     option = report.add_argument
     option("run_file", **RUN_FILE)
     option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
@@ -56,11 +48,11 @@ def add(commands: Any) -> None:
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="refit 20 thirds of the points; needs --points")
     option("--title", metavar="TEXT", help="the heading of the page (the name of the file)")
-    add_reading(report.add_argument_group("the file of --points").add_argument)
-    add_talk(report)
+    parser.add_reading(report.add_argument_group("the file of --points").add_argument)
+    parser.add_talk(report)
 
     about, example = "place new points in the map of a model", "ies-gpu transform model.npz new.npy -o new_phi.npy"
-    transform = add_command(commands, "transform", run_transform, about, example)
+    transform = parser.add_command(commands, "transform", run_transform, about, example)
     option = transform.add_argument
     option("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
     option("points", metavar="POINTS", help="file with the same columns")
@@ -68,9 +60,9 @@ def add(commands: Any) -> None:
     option("-o", "--output", required=True, metavar="PHI.NPY", help=about)
     about = "value for points far from the training points (nan)"
     option("--isolated", choices=("nan", "nearest"), default="nan", help=about)
-    add_reading(transform.add_argument_group("the file").add_argument)
-    add_options(transform.add_argument_group("the machine"), "device", "memory_limit", "n_threads")
-    add_talk(transform, as_json="print a summary as one JSON object")
+    parser.add_reading(transform.add_argument_group("the file").add_argument)
+    parser.add_options(transform.add_argument_group("the machine"), "device", "memory_limit", "n_threads")
+    parser.add_talk(transform, as_json="print a summary as one JSON object")
 
 
 def run_show(args: argparse.Namespace, console: Console) -> int:
@@ -79,9 +71,9 @@ def run_show(args: argparse.Namespace, console: Console) -> int:
 
     selection = load_selection(args.run_file)
     if args.json:
-        say_json(as_plain(selection, in_flags))
+        say_json(as_plain(selection, parser.in_flags))
         return 0
-    say(f"{summary(selection, say_in_flags)}\n\nRegularization path, from zeta = inf down")
+    say(f"{summary(selection, parser.say_in_flags)}\n\nRegularization path, from zeta = inf down")
     say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")
     for segment, regret in zip(selection.path, selection.regret_percentiles, strict=True):
         here = "  <- chosen" if segment.subset == selection.subset else ""
@@ -121,9 +113,9 @@ def run_plot(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def check_picture(parser: argparse.ArgumentParser, option: str, path: str) -> None:
+def check_picture(command: argparse.ArgumentParser, option: str, path: str) -> None:
     """Check before long work that a picture can be drawn and written."""
-    check_file(parser, option, path, ".png", ".pdf", ".svg")
+    parser.check_file(command, option, path, ".png", ".pdf", ".svg")
     from ..plot.figure import styled
 
     with styled():  # Matplotlib is there
@@ -160,11 +152,11 @@ def for_picture(colors: dict[str, Any], console: Console) -> dict[str, Any]:
 
 def run_report(args: argparse.Namespace, console: Console) -> int:
     output = args.output or os.path.splitext(args.run_file)[0] + ".html"
-    check_file(args.parser, "-o", output, ".html")
+    parser.check_file(args.parser, "-o", output, ".html")
     inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color, "--compare": args.compare}
     for option, path in inputs.items():  # one table may be the points and their colours
-        check_different(args.parser, {option: path, "-o": output})
-    reading = chosen_of(args)
+        parser.check_different(args.parser, {option: path, "-o": output})
+    reading = parser.chosen_of(args)
     given = [f"--{name.replace('_', '-')}" for name, value in reading.items() if value is not None]
     given += ["--stability"] * args.stability
     if given and args.points is None:
@@ -201,8 +193,8 @@ def run_report(args: argparse.Namespace, console: Console) -> int:
 
 
 def run_transform(args: argparse.Namespace, console: Console) -> int:
-    check_file(args.parser, "-o", args.output)
-    check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
+    parser.check_file(args.parser, "-o", args.output)
+    parser.check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..files.points import read_table
     from ..files.writing import write_table
     from ..results.model import Model
@@ -211,7 +203,7 @@ def run_transform(args: argparse.Namespace, console: Console) -> int:
 
     begin = time.perf_counter()
     model = load_as(Model, args.model)
-    points, rows, found_names = read_table(args.points, **chosen_of(args))
+    points, rows, found_names = read_table(args.points, **parser.chosen_of(args))
     check_names(model.feature_names, found_names, shown(args.points), "choose them in that order with --columns")
     machine = {"device": args.device, "memory_limit": args.memory_limit, "n_threads": args.n_threads}
     found = model.transform(points, isolated=args.isolated, **machine, progress=console.progress)

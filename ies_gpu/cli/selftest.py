@@ -22,7 +22,6 @@ from ..backend.kernels.cuda import launch
 from ..datasets.synthetic import Dataset, load
 from ..results.selection import Selection
 
-DATA = ("D1", "D7")
 POINTS = 10_000
 SOUND = -2.0  # mean scores above this are not the logarithm of rounding
 # how far mean scores may be from those of the CPU in float64, by run and precision
@@ -44,15 +43,25 @@ class Outcome(NamedTuple):
         return self.difference <= self.bound
 
 
-def compare(tested: Backend, n_samples: int = POINTS) -> Iterator[Outcome]:
+def compare(tested: Backend, n_samples: int = POINTS, names: tuple[str, ...] = ("D1", "D7")) -> Iterator[Outcome]:
     """Compare kernels on small inputs, then whole runs. Fewer points get a bandwidth that keeps the degrees."""
     for kernel, kinds in by.TYPES.items():
         yield compare_kernel(tested, kernel, kinds)
     for device in {"cpu", tested.device}:  # compile, so that seconds are those of work
         for dtype in ("float64", "mixed", "float32"):
             run(scaled("D1", 600), device, dtype)
-    for name in DATA:
-        yield from compare_runs(scaled(name, n_samples), tested.device)
+    for data in (scaled(name, n_samples) for name in names):
+        expected, slow = run(data, "cpu")
+        for stage, bound in BOUNDS.items():
+            dtype, apart, fast = stage.partition(", ")[2] or "float64", math.inf, 0.0
+            try:
+                found, fast = run(data, tested.device, dtype)
+                # what was repeated on plain code agrees, but is no success
+                note = " ".join(str(finding) for finding in found.findings if finding.topic == "kernel")
+                apart = math.inf if note else selection_difference(found, expected, strict=dtype == "float64")
+            except Exception as error:
+                note = f"{type(error).__name__}: {error}"
+            yield Outcome(data.name, stage, apart, bound, (slow, fast), note)
 
 
 def compare_kernel(tested: Backend, kernel: str, kinds: tuple[tuple[Any, ...], ...]) -> Outcome:
@@ -67,21 +76,6 @@ def compare_kernel(tested: Backend, kernel: str, kinds: tuple[tuple[Any, ...], .
                 apart, note = math.inf, f"{type(error).__name__}: {error}"
             worst = max(worst, apart / by.tolerance(types))
     return Outcome("small", kernel, worst, 1.0, (0.0, time.perf_counter() - begin), note)
-
-
-def compare_runs(data: Dataset, device: str) -> Iterator[Outcome]:
-    """Compare runs in every precision with one of the CPU in float64."""
-    expected, slow = run(data, "cpu")
-    for stage, bound in BOUNDS.items():
-        dtype, apart, fast = stage.partition(", ")[2] or "float64", math.inf, 0.0
-        try:
-            found, fast = run(data, device, dtype)
-            # what was repeated on plain code agrees, but is no success
-            note = " ".join(str(finding) for finding in found.findings if finding.topic == "kernel")
-            apart = math.inf if note else selection_difference(found, expected, strict=dtype == "float64")
-        except Exception as error:
-            note = f"{type(error).__name__}: {error}"
-        yield Outcome(data.name, stage, apart, bound, (slow, fast), note)
 
 
 def run(data: Dataset, device: str, dtype: str = "float64") -> tuple[Selection, float]:

@@ -125,23 +125,22 @@ class Table:
         try:
             return self._load(places, np.float64)
         except ValueError as error:
-            for number, text in self._data() if finding_of(error) is None else ():
-                for k, cell in enumerate(self._split(text)):
-                    if k in places and not _is_number(cell):
-                        raise self._odd(k, cell, number) from None
-            raise
-
-    def _odd(self, place: int, cell: str, line: int) -> Exception:
-        """Return the error that a cell is no number, which says what to do about it; lines count as in an editor."""
-        name = self.names[place] if self.names is not None else ""
-        what = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
-        way = "correct it, or choose the coordinates with --columns"
-        if ";" in cell:
-            way = "separate cells with commas, and write decimal points"
-        elif place == 0 and self.width > 1:
-            way = f"if this column names the rows, pass --index-col {shlex.quote(name or '0')}"
-        where = f"{self.path}, line {line}, column {repr(name) if name else place + 1}"
-        return refusal("file.not_a_number", f"{where}: {what}", way)
+            if finding_of(error) is not None:
+                raise
+        for line, text in self._data():
+            for k, cell in enumerate(self._split(text)):
+                if k not in places or _is_number(cell):
+                    continue
+                name = self.names[k] if self.names is not None else ""
+                way = "correct it, or choose the coordinates with --columns"
+                if ";" in cell:
+                    way = "separate cells with commas, and write decimal points"
+                elif k == 0 and self.width > 1:
+                    way = f"if this column names the rows, pass --index-col {shlex.quote(name or '0')}"
+                what = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
+                where = f"{self.path}, line {line}, column {repr(name) if name else k + 1}"
+                raise refusal("file.not_a_number", f"{where}: {what}", way)
+        raise ValueError("its numbers cannot be read")
 
 
 def typed(words: list[str]) -> np.ndarray:

@@ -32,7 +32,6 @@ READ_BYTES = 256 << 20
 OTHERWISE = {
     ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
     ".parquet": "convert it once: numpy.save('{0}.npy', pandas.read_parquet('{0}.parquet'))",
-    ".feather": "convert it once: numpy.save('{0}.npy', pandas.read_feather('{0}.feather'))",
     ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
@@ -73,10 +72,8 @@ def read_table(
         if ending in TABLES:
             from .columns import Table
 
-            found = Table(local, [*(columns or ()), *filter(None, [index_col])]).points(columns, index_col)
-        else:
-            found = PointFile(ARRAYS[ending](local, key))
-        return found._replace(X=_checked(local, found.X))
+            return Table(local, [*(columns or ()), *filter(None, [index_col])]).points(columns, index_col)
+        return PointFile(ARRAYS[ending](local, key))
 
 
 def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -149,28 +146,26 @@ def ending_of(path: str, readers: Collection[str], what: str) -> str:
 def check_readable(path: Path) -> None:
     """Check that a file exists and may be read."""
     check_local(path)
-    if path.is_dir():
-        raise refusal("file.folder", f"{path} is a folder; give the path of a file in it")
     if not path.exists():
         way = f"check the path (the current folder is {Path.cwd()})"
         raise refusal("file.missing", f"{path} does not exist", way, FileNotFoundError)
-    if not path.is_file():  # it may have no end, or nothing in it for ever
-        raise refusal("file.device", f"{path} is a device or a pipe; give the path of a file")
+    if not path.is_file():  # a device may have no end, a pipe nothing in it for ever
+        raise refusal("file.special", f"{path} is a folder, a device or a pipe; give the path of a file")
     if not os.access(path, os.R_OK):
         text = f"{path} cannot be read by this user"
         raise refusal("file.permission", text, "change its permissions", PermissionError)
 
 
-def _checked(path: Path, array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind not in "buif":
-        text = f"{path} has dtype {array.dtype}, not real numbers"
+def check_points(path: Path, shape: tuple[int, ...], dtype: Any) -> None:
+    """Check, before it is read, that an array can be points; objects would have to be unpickled."""
+    if dtype.kind not in "buif":
+        text = f"{path} has dtype {dtype}, not real numbers"
         raise refusal("file.dtype", text, "convert it, e.g. with astype('float64')")
-    if array.ndim != 2:
-        text = f"{path} contains an array of shape {array.shape}, but points need 2 axes, one row per point"
+    if len(shape) != 2:
+        text = f"{path} contains an array of shape {shape}, but points need 2 axes, one row per point"
         raise refusal("file.shape", text, "reshape it, e.g. with reshape(len(array), -1)")
-    if array.size == 0:
-        raise refusal("file.empty", f"{path} contains no points: its shape is {array.shape}")
-    return array
+    if 0 in shape:
+        raise refusal("file.empty", f"{path} contains no points: its shape is {shape}")
 
 
 def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) -> str:
@@ -198,11 +193,6 @@ class Header(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    nbytes: int
-
-    def refuse_objects(self, path: Path) -> None:
-        if self.dtype.hasobject:  # they would have to be unpickled
-            raise refusal("file.objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
 
 
 def read_header_of(file: Any, size: int) -> Header:
@@ -210,20 +200,19 @@ def read_header_of(file: Any, size: int) -> Header:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
-    nbytes = math.prod(shape) * dtype.itemsize
-    if min(shape, default=1) < 0 or not (dtype.hasobject or nbytes <= size):
+    if min(shape, default=1) < 0 or not (dtype.hasobject or math.prod(shape) * dtype.itemsize <= size):
         raise ValueError(f"an array of shape {shape} is longer than its file")
-    return Header(shape, dtype, nbytes)
+    return Header(shape, dtype)
 
 
 def read_npy(path: Path, key: str | None) -> np.ndarray:
     """Read an ``.npy`` file, or map it if it is large."""
     if zipfile.is_zipfile(path):
         raise refusal("file.ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
+    size = path.stat().st_size
     with open(path, "rb") as file:
-        header = read_header_of(file, path.stat().st_size)
-    header.refuse_objects(path)
-    small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
+        check_points(path, *read_header_of(file, size))
+    small = size <= min(READ_BYTES, available_memory() // 8)
     return np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
 
 
@@ -257,17 +246,18 @@ def read_npz(path: Path, key: str | None) -> np.ndarray:
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
             raise refusal("file.result", f"{path} is a result or a model of ies-gpu, not points", way)
         key = only_points(path, {name: header.shape for name, header in headers.items()}, key)
-        headers[key].refuse_objects(path)
-        check_fits(path, headers[key].nbytes)
-        return read_member(archive, archive.getinfo(f"{key}.npy"))
+        check_points(path, *headers[key])
+        member = archive.getinfo(f"{key}.npy")
+        check_fits(path, member.file_size)
+        return read_member(archive, member)
 
 
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of real numbers in an ``.npz`` by name, without texts and objects, which are never unpickled."""
     with open_npz(path) as (archive, headers):
-        numbers = {name: header for name, header in headers.items() if header.dtype.kind in "buif"}
-        check_fits(path, sum(header.nbytes for header in numbers.values()))
-        return {name: read_member(archive, archive.getinfo(f"{name}.npy")) for name in numbers}
+        members = {name: archive.getinfo(f"{name}.npy") for name, (_, dtype) in headers.items() if dtype.kind in "buif"}
+        check_fits(path, sum(member.file_size for member in members.values()))
+        return {name: read_member(archive, member) for name, member in members.items()}
 
 
 def holds_molecule(path: str) -> bool:
@@ -308,6 +298,7 @@ def read_hdf5(path: Path, key: str | None) -> np.ndarray:
             raise refusal("file.elsewhere", text, "save the array itself, e.g. with numpy.save")
         key = key or (CELLS if CELLS in found else None)
         chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, key)]
+        check_points(path, chosen.shape, chosen.dtype)
         count = max(math.prod(chosen.shape), math.prod(chosen.chunks or ()))  # a chunk is unpacked as a whole
         check_fits(path, count * chosen.dtype.itemsize)
         return chosen[()]

@@ -7,7 +7,6 @@ one piece, which object stores only show once it is complete.
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
 import tempfile
 from collections.abc import Iterator
@@ -154,9 +153,6 @@ def said(url: str, failure: str) -> Iterator[None]:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
         if ANONYMOUS.fullmatch(kind) or "anonymous caller" in text.lower():
             raise refusal("url.credentials", f"{name}: no credentials were found", way, PermissionError) from None
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            text = f"{name}: the temporary folder {tempfile.gettempdir()} is full"
-            raise refusal("url.no_space", text, "free some space, or set TMPDIR", OSError) from None
         if status_of(error) in (401, 403):
             text = f"{name}: access was refused ({text or kind})"
             raise refusal("url.refused", text, way, PermissionError) from None

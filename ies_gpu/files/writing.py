@@ -19,6 +19,7 @@ from ..errors import brief
 from ..findings import refusal
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
+WRITTEN = (".npy", ".csv")
 SETTLED = 3600.0  # seconds without a change after which a temporary file counts as left behind
 
 
@@ -48,10 +49,8 @@ def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
     if is_remote(text):
         check_remote_output(text)
         return path
-    if path.is_dir():
-        raise refusal("output.folder", f"{path} is a folder; give the path of a file in it")
     if path.exists() and not path.is_file():
-        raise refusal("output.special", f"{path} is not an ordinary file and cannot be replaced")
+        raise refusal("output.special", f"{path} is a folder or a device; give the path of a file")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         way = f"create it first (mkdir -p {folder})"
@@ -67,7 +66,7 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that replaces ``path`` at the end, in one step or not at all.
 
     It is written beside ``path``, flushed to disk and renamed, which POSIX and Windows do in one step. Only a process
-    that is killed outright leaves a ``.path.*.tmp`` behind, and the next one that writes ``path`` removes it. For a URL
+    that is killed outright leaves a ``.path.*.tmp`` behind; whoever writes ``path`` an hour later removes it. For a URL
     this happens in a temporary folder, and the file is uploaded at the end.
     """
     if is_remote(path):
@@ -77,7 +76,10 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     target = os.path.realpath(path)  # replace the file behind a symbolic link, not the link
     folder, name = os.path.split(target)
     name = name[:50]  # a name of 255 bytes is legal but leaves no room for more
-    remove_leftovers(folder, name)
+    with contextlib.suppress(OSError):
+        for entry in Path(folder).glob(f".{glob.escape(name)}.{'?' * 12}.tmp"):
+            if entry.is_file() and time.time() - entry.stat().st_mtime > SETTLED:
+                entry.unlink()
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
     old = os.stat(target).st_mode & 0o777 if os.path.exists(target) else None
     try:
@@ -96,23 +98,6 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.strerror:
             raise type(error)(error.errno, f"could not be written: {error.strerror}", os.fspath(path)) from None
         raise
-    with contextlib.suppress(OSError):  # the rename itself; folders cannot be opened on Windows
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def remove_leftovers(folder: str, name: str) -> None:
-    """Delete half-written files for ``name`` that nobody has written to for an hour."""
-    with contextlib.suppress(OSError):
-        for entry in Path(folder).glob(f".{glob.escape(name)}.{'?' * 12}.tmp"):
-            if entry.is_file() and time.time() - entry.stat().st_mtime > SETTLED:
-                entry.unlink()
-
-
-WRITTEN = (".npy", ".csv")
 
 
 def write_table(path: str | os.PathLike[str], X: Any, columns: Sequence[str] = (), *, rows: Any = None) -> None:

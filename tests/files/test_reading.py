@@ -203,7 +203,7 @@ def test_what_is_not_read_is_converted_in_one_line(tmp_path, name, way):
 def test_missing_files_and_folders(tmp_path):
     with refused("file.missing", FileNotFoundError):
         read_points(tmp_path / "no.npy")
-    with refused("file.folder"):
+    with refused("file.special"):
         read_points(tmp_path)
     np.savez(tmp_path / "several.npz", a=POINTS, b=POINTS)
     with refused("file.no_array"):

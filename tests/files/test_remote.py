@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import sys
 
 import numpy as np
@@ -178,16 +176,6 @@ def test_points_from_the_web(points, tmp_path):
             with refused(code, kind) as caught:
                 read_points(f"{website}/{name}?signature=secret")
             assert "secret" not in str(caught.value) and name in str(caught.value)
-
-
-def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
-    class Full:
-        def get_file(self, *_):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(remote, "file_system", lambda url: (Full(), url))
-    with refused("url.no_space", OSError):
-        read_points("s3://jobs/points.npy")
 
 
 def test_urls_are_told_from_paths():

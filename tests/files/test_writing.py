@@ -178,7 +178,7 @@ def test_output_is_checked_before_work(tmp_path):
     with refused("output.no_folder", FileNotFoundError):
         check_output(tmp_path / "no" / "run.npz", ".npz")
     (tmp_path / "folder.npz").mkdir()
-    with refused("output.folder"):
+    with refused("output.special"):
         check_output(tmp_path / "folder.npz", ".npz")
     with refused("output.ending"):
         write_table(tmp_path / "map.xlsx", POINTS, ["a", "b", "c"])
