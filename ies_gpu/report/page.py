@@ -1,10 +1,19 @@
-"""The page as text, as a file, and in a frame of a notebook."""
+"""A result as one page to explore, and as a small card; a notebook shows both.
+
+``page.html``, ``page.css`` and the scripts beside it are the page; this module fills it with what a result holds: the
+answer, sets with their numbers, columns of points, and words.
+"""
 
 from __future__ import annotations
 
+import base64
 import html
+import importlib.util
+import io
 import json
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -13,19 +22,39 @@ import numpy as np
 from .. import __version__
 from ..analysis.diagnose import Diagnosis, diagnose
 from ..analysis.stability import Stability
+from ..backend.array import sample_rows
+from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, names_text, page_text
+from ..choice.regularization import TOLERANCE
+from ..choice.relations import relations_text
+from ..embedding.order import leading_axes, spatial_order
 from ..files.writing import check_output, whole_or_nothing
-from ..findings import refusal
+from ..findings import ASKED, Answer, refusal
 from ..plot.colours import Colouring, colourings_of
-from ..plot.figure import check_kind, heading, on_host, unit_mean_square
+from ..plot.figure import CYCLIC, check_kind, heading, on_host, styled, unit_mean_square
+from ..plot.maps import colour_map, embedding, near
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection, with_turned
-from ..results.text import ON_PAGE, PRINTED, facts, plain, short
+from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
 from ..validation import check_real_array
-from .content import CLASSES, COLUMNS, content_of, shown_rows
 
-DIAGNOSED = 30_000  # points at most that are diagnosed to mark what the run found
-SCRIPTS = ("scatter.js", "charts.js", "page.js")
+BYTES = 5_500_000  # of points in a page, before the third that base64 adds is counted
+MOST = 30_000  # points that are shown, or diagnosed to mark what the run found
+DRAWN = 4_000  # in the picture of a card
+LISTED = 500  # sets in the table
+BEST = 20  # of the ranking with volumes in the page, besides those on the path
+CLASSES = 36  # of a column; the page has twelve colours and three marks
+COLUMNS = 12  # of the input that can colour the points
+FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
+MISSING = 65_535  # stands for a value that is not there
+STEPS = MISSING - 1  # in which columns are stored
+STOPS = 33  # colours that the page is given of a colour map
+BINS = 50  # of a histogram of volumes
+BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
+LEVELS = ("unchecked", "good", "fair", "bad")
+LEVEL_OF = {None: "unchecked", "sure": "good", "likely": "fair", "doubtful": "bad"}  # by the verdict
+# of the card: white words are read on each of them, and they are seen on white and on black; as in page.css
+TINTS = {"good": "#1a7f45", "fair": "#9a6700", "bad": "#c2410c", "unchecked": "#6b7280"}
 
 
 def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any) -> None:
@@ -36,18 +65,17 @@ def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any
         file.write(text.encode("utf-8", "replace"))  # a file name need not be text
 
 
+@dataclass
 class Page:
     """A report to show in a notebook: the whole page as HTML, and the height of its frame in pixels."""
 
-    def __init__(self, text: str, height: int) -> None:
-        self.text, self.height = text, height
+    text: str
+    height: int
 
     def _repr_html_(self) -> str:
         # in a frame of its own, the page and the notebook cannot disturb each other
-        return (
-            f'<iframe title="ies-gpu report" sandbox="allow-scripts" srcdoc="{html.escape(self.text)}" '
-            f'style="width:100%;height:{self.height}px;border:0"></iframe>'
-        )
+        page, style = html.escape(self.text), f"width:100%;height:{self.height}px;border:0"
+        return f'<iframe title="ies-gpu report" sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'
 
 
 def report_page(
@@ -58,11 +86,11 @@ def report_page(
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(each) for each in (selection, *([] if compare is None else [compare]))]
     title = heading(title, "Independent coordinates")
-    _check_same(selection, stability, diagnosis)
+    check_found(selection, stability, diagnosis)
     X = None if points is None else on_host(check_real_array("points", points, 2))
     if X is not None:
         used_points(selection, X, "points")
-    colours = columns_of(colors, selection)
+    colours = colourings_of(colors, selection, CLASSES)
     width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
     rows = shown_rows(selection, width, several)
     found = stability, diagnosis or marks_of(selection)
@@ -77,18 +105,6 @@ def report_page(
     return fill_template(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
 
 
-def columns_of(colors: Any, selection: Selection) -> list[Colouring]:
-    """Return the user's columns, at the points that were used."""
-    return [each for each in colourings_of(colors, selection, CLASSES) if each.values is not None]
-
-
-def marks_of(selection: Selection) -> Diagnosis | None:
-    """Return what to mark where the run found its map out of shape, and looking takes little time."""
-    doubted = selection.judgement["shape"].level in ("fair", "bad")
-    quick = selection.bases is not None and len(selection.points) <= DIAGNOSED
-    return diagnose(selection) if doubted and quick else None
-
-
 def share_input(
     other: Selection, X: np.ndarray | None, colors: Any, differ: bool
 ) -> tuple[np.ndarray | None, list[Colouring], str]:
@@ -97,7 +113,7 @@ def share_input(
         if X is not None:
             used_points(other, X, "points")
         if X is not None or not differ:
-            return X, columns_of(colors, other), ""
+            return X, colourings_of(colors, other, CLASSES), ""
     except ValueError:
         pass
     given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
@@ -119,23 +135,7 @@ def differences(first: Selection, second: Selection) -> list[tuple[str, str, str
     return [(label, a, b) for label, a, b in both if a != b]
 
 
-def fill_template(title: str, content: str) -> str:
-    """Return the template with its style, its scripts and the content."""
-    scripts = (_text(name).replace("</script", "<\\/script").replace("<!--", "<\\!--") for name in SCRIPTS)
-    parts = {
-        "<!-- title -->": html.escape(title),
-        "<!-- style -->": _text("page.css"),
-        "<!-- content -->": content,
-        "<!-- scripts -->": "\n".join(f"<script>\n{script}</script>" for script in scripts),
-    }
-    pieces, rest = [], _text("page.html")
-    for mark, text in parts.items():  # in the order of the template: what is filled in is not searched again
-        before, _, rest = rest.partition(mark)
-        pieces += [before, text]
-    return "".join([*pieces, rest])
-
-
-def _check_same(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
+def check_found(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
     """Raise where findings are those of another result."""
     if stability is not None:
         check_kind("stability", stability, Stability)
@@ -153,11 +153,252 @@ def _check_same(selection: Selection, stability: Stability | None, diagnosis: Di
         raise refusal("diagnosis.other", text, "diagnose this selection")
 
 
+def marks_of(selection: Selection) -> Diagnosis | None:
+    """Return what to mark where the run found its map out of shape, and looking takes little time."""
+    doubted = selection.judgement["shape"].level in ("fair", "bad")
+    quick = selection.bases is not None and len(selection.points) <= MOST
+    return diagnose(selection) if doubted and quick else None
+
+
+def fill_template(title: str, content: str) -> str:
+    """Return the template with its style, its scripts and the content."""
+    page, css, *scripts = (
+        (files(__package__) / name).read_text(encoding="utf-8")
+        for name in ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
+    )
+    scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
+    parts = {
+        "<!-- title -->": html.escape(title),
+        "<!-- style -->": css,
+        "<!-- content -->": content,
+        "<!-- scripts -->": "\n".join(f"<script>\n{script}</script>" for script in scripts),
+    }
+    pieces = []
+    for mark, text in parts.items():  # in the order of the template: what is filled in is not searched again
+        before, _, page = page.partition(mark)
+        pieces += [before, text]
+    return "".join([*pieces, page])
+
+
 def as_script(content: Any) -> str:
     """Return JSON that can stand inside a script element, whatever the words in it are."""
     text = json.dumps(plain(content), allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _text(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")
+def content_of(
+    selection: Selection, name: str, rows: np.ndarray, points: np.ndarray | None, colours: list[Colouring],
+    stability: Stability | None, diagnosis: Diagnosis | None, cmap: Any, note: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """Return all that the page knows of a result, as values for JSON."""
+    Y, numbers = with_turned(selection)[0], on_host(selection.points)
+    n, m = Y.shape
+    known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
+    verdict, why, answers = answers_of(selection, stability, diagnosis)
+    related = redundant(selection)
+
+    def within(members: set[int]) -> dict[int, tuple[int, ...]]:  # which of a set's members are functions of others
+        return {k: others for k, others in related.items() if {k, *others} <= members}
+
+    left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
+    return {
+        "name": name,
+        "note": note,
+        "subset": selection.subset,
+        "verdict": verdict,
+        "why": in_symbols(why),
+        "answers": {name: answer._asdict() | {"text": in_symbols(answer.text)} for name, answer in answers.items()},
+        "remarks": [[kind, text] for kind in ("doubt", "warning", "note") for text in known.get(kind, ())],
+        "n": n,
+        "m": m,
+        "zeta": selection.zeta,
+        "turned": selection.rotation is not None,  # the map; volumes are those of the eigenvectors
+        "thinned": left_out and left_out + "Scores, regrets and histograms are of all points.",
+        "rows": base64.b64encode(numbers[rows].astype("<u4").tobytes()).decode("ascii"),
+        "coordinates": [pack_coordinate(column, rows) for column in Y.T],
+        "eigenvalues": on_host(selection.eigenvalues),
+        "percentile": selection.diagnostics.get("parameters", {}).get("percentile"),
+        "path": path_of(selection, rows),
+        "ranking": {
+            "total": len(selection.ranking.subsets),
+            "sets": (sets := selection.ranking.subsets[:LISTED]),
+            "losses": selection.ranking.losses[:LISTED],
+            "scores": selection.ranking.scores[:LISTED],
+            "penalties": on_host(selection.eigenvalues)[sets].sum(axis=1),
+            "redundant": [in_symbols(relations_text(within(own))) for own in map(set, sets.tolist())],
+        },
+        "volumes": volumes_of(selection, rows),
+        "columns": [column_of(each, rows, cmap) for each in colours if each.values is not None],
+        "input": None if points is None else input_of(points, numbers, rows),
+        "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
+        "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
+        "stability": None if stability is None else {
+            "verdict": in_symbols(stability.verdict), "number": stability.n_refits,
+            "shares": [(page_text(s), share) for s, share in list(stability.refits.items())[:8]],
+        },
+        "diagnosis": diagnosis and diagnosis_of(diagnosis, rows),
+    }  # fmt: skip
+
+
+def answers_of(
+    selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None
+) -> tuple[str | None, str, dict[str, Answer]]:
+    """Return the verdict, the reason, and the answers behind it, with what was found after the run."""
+    answers = {name: selection.judgement[name] for name in ASKED}
+    verdict, why = selection.verdict, reason_text(selection)
+    later = {}
+    if diagnosis is not None and diagnosis.subset == selection.subset:
+        level = "unchecked" if diagnosis.undecided else "good" if diagnosis.clean else "bad"
+        places = ", ".join(f"{kind} at {count:,} points" for kind, count in diagnosis.counts.items() if count)
+        later["shape"] = Answer(level, float(sum(diagnosis.counts.values())), places or "nothing was found")
+    if stability is not None and stability.confidence is not None:
+        share = max(stability.confidence, stability.confidence_up_to_twins or 0.0)
+        level = "good" if share > 0.9 else "fair" if share > 0.5 else "bad"
+        text = f"at least {share:.0%} of fresh samples would choose it{' up to twins' * (share > stability.confidence)}"
+        later["stable"] = Answer(level, share, text)
+    for name, answer in later.items():
+        if LEVELS.index(answer.level) < LEVELS.index(answers[name].level):
+            continue  # what a run found is not taken back
+        answers[name] = answer
+        if verdict is not None and LEVELS.index(answer.level) > LEVELS.index(LEVEL_OF[verdict]):
+            verdict = next(word for word, level in LEVEL_OF.items() if level == answer.level)
+            why = f" ({name}): {answer.text}"
+    return verdict, why, answers
+
+
+def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
+    """Return the rows of points to draw: all, or as many as fit, spread evenly over the map."""
+    n, m = selection.coordinates.shape
+    each = 4 + 2 * (m + len(selection.path) * 2 + BEST + columns)
+    most = min(MOST, int(0.75 * BYTES / each)) // runs
+    if n <= most:
+        return np.arange(n)
+    # cells of this order hold equally many points: equal steps along it take as many from each
+    order = on_host(spatial_order(np.ascontiguousarray(on_host(selection.embedding), dtype=float)))
+    return np.sort(order[np.arange(most) * n // most])
+
+
+def path_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
+    regrets, percentiles = on_host(selection.regrets), on_host(selection.regret_percentiles)
+    return [
+        asdict(segment) | {  # its high end is None in JSON when there is no upper end
+            "regret": float(percentiles[k]),
+            "passes": bool(percentiles[k] <= TOLERANCE),
+            "box": np.percentile(regrets[:, k], BOX),
+            "regrets": pack(regrets[rows, k]),
+        }
+        for k, segment in enumerate(selection.path)
+    ]  # fmt: skip
+
+
+def volumes_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
+    """Return volumes of the chosen and the first set, the path and the best sets; without bases of the chosen alone."""
+    sets = [selection.subset, tuple(range(len(selection.subset))), *(segment.subset for segment in selection.path)]
+    sets += [tuple(subset) for subset in selection.ranking.subsets[:BEST].tolist()]
+    found = []
+    for subset in dict.fromkeys(sets if selection.bases is not None else sets[:1]):
+        logs = on_host(selection.log_volumes if subset == selection.subset else selection.score(subset))
+        # rounding may lift a volume above 1 by 1e-16
+        counts, _ = np.histogram(np.minimum(np.exp(logs), 1.0), BINS, range=(0, 1))
+        about = {"counts": counts, "near_zero": share_near_zero(logs), "values": pack(np.exp(logs[rows]), 0.0, 1.0)}
+        found.append({"subset": subset, "mean": float(np.exp(logs).mean()), **about})
+    return found
+
+
+def column_of(colouring: Colouring, rows: np.ndarray, cmap: Any) -> dict[str, Any]:
+    """Return a column of the user's with its classes, or with its colours unless it has those of the page."""
+    name, values = colouring.name or "colour", np.asarray(colouring.values)[rows]
+    if colouring.classes is not None:
+        last = float(max(1, len(colouring.classes) - 1))
+        classes = {"classes": colouring.classes, "joined": colouring.joined}
+        return {"name": name, **classes, "values": pack(values, 0.0, last)}
+    ramp: Sequence[str] | None = CYCLIC if colouring.is_angle else None
+    asked = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
+    if asked is not None:
+        with styled():
+            from matplotlib.colors import to_hex
+
+            ramp = [to_hex(tint) for tint in colour_map(asked)(np.linspace(0, 1, STOPS))]
+    return {"name": name, "ramp": ramp, "values": pack(values)}
+
+
+def input_of(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    """Return the points themselves: two or three columns, or the three principal components of more."""
+    X = np.asarray(points[numbers[rows]], dtype=float)
+    columns = [{"name": f"x{k + 1}", "values": pack(column)} for k, column in enumerate(X.T[:COLUMNS])]
+    axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
+    if X.shape[1] > 3:
+        axes = (X - X.mean(axis=0)) @ leading_axes(X, 3)
+        names = [f"principal axis {k + 1}" for k in range(3)]
+    axes = axes[:, :3]
+    spread = np.ptp(axes, axis=0)
+    if axes.shape[1] == 3 and spread[2] <= 0.1 * spread[:2].max():  # as in plot.points
+        axes = axes[:, :2]
+    every, half = np.arange(len(axes)), 0.5 * float(spread.max())
+    if axes.shape[1] < 3:
+        shown = [pack_coordinate(column, every) for column in axes.T]
+    else:  # all have the same width, so that the picture is to scale
+        middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
+        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
+    return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
+
+
+def diagnosis_of(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
+    kinds = np.zeros(len(found.collapse), dtype=int)
+    groups = ((found.overlaps,), (found.crossings,), found.knots, found.dependencies)
+    for kind, members in zip((4, 3, 2, 1), groups, strict=True):
+        for each in members:
+            kinds[each.astype(np.int64)] = kind
+    return {
+        "verdict": in_symbols(found.verdict),
+        "subset": found.subset,
+        "counts": found.counts,
+        "clean": found.clean,
+        "kinds": {"name": "finding", "classes": FINDINGS, "values": pack(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
+        "collapse": {"name": "collapse (log10)", "values": pack(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
+    }
+
+
+def pack(values: np.ndarray, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    """Return a column as 16-bit integers, steps between two values; those beyond are put on the border."""
+    values = np.asarray(values, dtype=float)
+    known = np.isfinite(values)
+    some = values[known] if known.any() else np.zeros(1)
+    low, high = float(some.min()) if low is None else low, float(some.max()) if high is None else high
+    share = (np.where(known, values, low) - low) / ((high - low) or 1.0)
+    steps = np.where(known, np.rint(np.clip(share, 0.0, 1.0) * STEPS), MISSING).astype("<u2")
+    return {"low": low, "high": high, "data": base64.b64encode(steps.tobytes()).decode("ascii")}
+
+
+def pack_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    """Return some rows of a coordinate, with strays, which would spoil the picture, on the border and counted."""
+    inside = near(column[:, None])
+    low, high = float(column[inside].min()), float(column[inside].max())
+    outside = int((~inside[rows]).sum())
+    return {**pack(column[rows], low, high), "outside": outside}
+
+
+def card(selection: Selection) -> str:
+    """Return the set, the verdict with the answers behind it, doubts, warnings and a picture of the map as HTML."""
+    known, verdict = facts(selection), selection.verdict
+    shape, look = "border-radius:4px;padding:.05em .45em", "color:#fff;font-size:.9em;font-weight:600"
+
+    def badge(word: str, level: str) -> str:
+        return f'<span style="background:{TINTS[level]};{shape};{look}">{html.escape(word)}</span>'
+
+    def safe(text: str) -> str:
+        return html.escape(in_symbols(text))
+
+    word = badge(verdict or "not judged", LEVEL_OF[verdict]) + safe(reason_text(selection))
+    lines = [f"<strong>{page_text(selection.subset)}</strong> {word}"]
+    lines += [badge(name, selection.judgement[name].level) + safe(f" {known[name][0]}") for name in ASKED]
+    remarks = [f"{kind}: {text}" for kind in ("doubt", "warning") for text in known.get(kind, ())]
+    lines += [f'<div style="border-left:3px solid #d55e00;padding-left:.6em">{safe(text)}</div>' for text in remarks]
+    if importlib.util.find_spec("matplotlib"):
+        rows = sample_rows(len(selection.points), DRAWN, 0)  # a million points take no longer
+        few = {name: on_host(getattr(selection, name))[rows] for name in ("coordinates", "points")}
+        embedding(replace(selection, **few)).savefig(file := io.BytesIO(), format="png", dpi=75)
+        data = base64.b64encode(file.getvalue()).decode("ascii")
+        lines += [f'<img alt="the map" style="max-width:100%;height:240px" src="data:image/png;base64,{data}">']
+    frame = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em .9em;max-width:52em;line-height:1.45"
+    return f'<div style="{frame}">{"".join(f"<div style=margin:.2em>{line}</div>" for line in lines)}</div>'

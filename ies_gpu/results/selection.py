@@ -309,7 +309,7 @@ class Selection:
         return Page(report_page(self, **more), check_integer("height", height, low=100, high=100_000))
 
     def _repr_html_(self) -> str:
-        from ..report.card import card
+        from ..report.page import card
 
         return card(self)
 
