@@ -182,13 +182,9 @@ def sample_to_judge(given: Inputs, fit: Fit) -> tuple[Fit, Any]:
 
 
 def select_each_part(
-    X: Array = None,
-    *,
-    graph: Array = None,
-    kernel: Array = None,
-    progress: Progress | bool | None = None,
+    X: Array = None, *, graph: Array = None, kernel: Array = None, progress: Progress | bool | None = None,
     **options: Any,
-) -> list[Selection]:
+) -> list[Selection]:  # fmt: skip
     """Choose coordinates for each part of a disconnected graph on its own.
 
     Parts that are too small for a map are named in a warning.

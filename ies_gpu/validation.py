@@ -55,15 +55,9 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 
 @at_home
 def check_real_array(
-    name: str,
-    array: Array,
-    ndim: int,
-    dtype: Any = np.float64,
-    *,
-    largest: float = LARGEST,
-    columns: Any = None,
+    name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None,
     pairs: bool = False,
-) -> Array:
+) -> Array:  # fmt: skip
     """Return a dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
@@ -139,14 +133,9 @@ def _from_objects(name: str, array: Array) -> Array:
 
 
 def _check_finite(
-    name: str,
-    array: Array,
-    backend: Backend,
-    largest: float = LARGEST,
-    indptr: Array | None = None,
-    columns: Any = None,
-    pairs: bool = False,
-) -> None:
+    name: str, array: Array, backend: Backend, largest: float = LARGEST, indptr: Array | None = None,
+    columns: Any = None, pairs: bool = False,
+) -> None:  # fmt: skip
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
     if array.size == 0 or float(xp.maximum(array.max(), -array.min())) <= largest:  # False for NaN; nothing is copied

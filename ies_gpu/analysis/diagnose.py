@@ -44,8 +44,7 @@ from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
-from ..results.same_points import used_points
-from ..results.selection import Selection, with_turned
+from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..validation import check_integer, check_points
 
 Groups = tuple[np.ndarray, ...]
@@ -143,13 +142,9 @@ class Diagnosis:
 
 @at_home
 def diagnose(
-    selection: Selection,
-    *,
-    X: Array = None,
-    laplacian: Any = None,
-    subset: Sequence[int | str] | None = None,
+    selection: Selection, *, X: Array = None, laplacian: Any = None, subset: Sequence[int | str] | None = None,
     n_neighbors: int = 15,
-) -> Diagnosis:
+) -> Diagnosis:  # fmt: skip
     """Look for places where the chosen coordinates fail to be a map.
 
     It finds functional dependencies and knots, where the map loses a dimension, and crossings and overlaps, where
@@ -189,9 +184,7 @@ def diagnose(
     >>> diagnose(selection, X=X, subset=("phi1", "phi2")).counts["dependency"] > 100
     True
     """
-    if not isinstance(selection, Selection):
-        text = f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}"
-        raise refusal("selection.type", text, kind=TypeError)
+    check_selection(selection)
     Y, values, bases = with_turned(selection if subset is None else replace(selection, rotation=None), bases=True)
     Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
     n = len(Y)
@@ -237,20 +230,10 @@ def diagnose(
     crossing = angles >= ANGLE
     crossing, overlapping = (part if part.sum() >= least else part & False for part in (crossing, ~crossing))  # chance
     return Diagnosis(
-        subset=chosen,
-        embedding=Y[:, list(chosen)],
-        collapse=found.ratio,
-        flatness=flat,
-        volumes=volumes,
-        dependencies=tuple(large),
-        knots=tuple(knots),
-        crossings=pairs[crossing],
-        overlaps=pairs[overlapping],
-        angles=angles[crossing],
-        notes=notes,
-        undecided=undecided,
-        knots_checked=has_graph or folds is not None,
-    )
+        subset=chosen, embedding=Y[:, list(chosen)], collapse=found.ratio, flatness=flat, volumes=volumes,
+        dependencies=tuple(large), knots=tuple(knots), crossings=pairs[crossing], overlaps=pairs[overlapping],
+        angles=angles[crossing], notes=notes, undecided=undecided, knots_checked=has_graph or folds is not None,
+    )  # fmt: skip
 
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:

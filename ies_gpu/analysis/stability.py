@@ -25,8 +25,7 @@ from ..choice.stable import NearPair, near_pairs, same_up_to_twins
 from ..errors import DisconnectedGraphError, IESWarning, NotConvergedError
 from ..findings import code_of, listen, option, refusal
 from ..options import INPUTS, TABLE
-from ..results.same_points import used_points
-from ..results.selection import Selection, check_selection
+from ..results.selection import Selection, check_selection, used_points
 from ..validation import check_integer, check_number, check_points, check_seed
 
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
@@ -66,24 +65,23 @@ class Stability:
 
         Half a success and half a failure are added (Jeffreys), because 20 out of 20 is not certainty.
         """
-        return self._hits({self.subset}) / (self.n_refits + 1) if self.n_refits else None
+        return self._share({self.subset})[0]
 
     @property
     def confidence(self) -> float | None:
         """A lower bound on this share that holds with probability 90%, given the number of refits."""
-        return self._bound({self.subset})
+        return self._share({self.subset})[1]
 
     @property
     def confidence_up_to_twins(self) -> float | None:
         """The same bound if members may be exchanged for nearly degenerate twins."""
-        return self._bound({s for s in self.refits if same_up_to_twins(self.subset, s, self.near_pairs)})
+        return self._share({s for s in self.refits if same_up_to_twins(self.subset, s, self.near_pairs)})[1]
 
-    def _hits(self, sets: set[tuple[int, ...]]) -> float:
-        return self.n_refits * sum(self.refits.get(s, 0.0) for s in sets) + 0.5
-
-    def _bound(self, sets: set[tuple[int, ...]]) -> float | None:
-        hits = self._hits(sets)
-        return float(betaincinv(hits, self.n_refits + 1 - hits, 0.1)) if self.n_refits else None
+    def _share(self, sets: set[tuple[int, ...]]) -> tuple[float | None, float | None]:
+        if not self.n_refits:
+            return None, None
+        hits, all = self.n_refits * sum(self.refits.get(s, 0.0) for s in sets) + 0.5, self.n_refits + 1
+        return hits / all, float(betaincinv(hits, all - hits, 0.1))
 
     @property
     def verdict(self) -> str:
@@ -122,15 +120,9 @@ class Stability:
 
 @at_home
 def selection_stability(
-    selection: Selection,
-    *,
-    X: Array,
-    n_refits: int = 20,
-    share: float = 1 / 3,
-    random_state: Any = 0,
-    progress: Callable[[str, int, int], None] | None = None,
-    **options: Any,
-) -> Stability:
+    selection: Selection, *, X: Array, n_refits: int = 20, share: float = 1 / 3, random_state: Any = 0,
+    progress: Callable[[str, int, int], None] | None = None, **options: Any,
+) -> Stability:  # fmt: skip
     """Estimate how often other samples would choose the same coordinates, from fits of subsamples.
 
     Two sets count as the same if their eigenvectors match (by correlation on common points), whatever their numbers.
@@ -242,13 +234,8 @@ def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[int, ...]:
 
     Eigenvectors are paired one to one by their correlations; a member without a counterpart becomes -1.
     """
-    correlation = np.abs(_unit(coordinates).T @ _unit(to_host(fit.coordinates)))
+    m = coordinates.shape[1]
+    correlation = np.abs(np.corrcoef(coordinates, to_host(fit.coordinates), rowvar=False)[:m, m:])
     rows, columns = linear_sum_assignment(-correlation)
     partner = {k: j for j, k in zip(rows.tolist(), columns.tolist(), strict=True) if correlation[j, k] >= MATCH}
     return tuple(sorted(partner.get(k, -1) for k in fit.subset))
-
-
-def _unit(columns: np.ndarray) -> np.ndarray:
-    """Return columns with mean 0 and length 1."""
-    centred = columns - columns.mean(axis=0)
-    return centred / np.maximum(np.linalg.norm(centred, axis=0), 1e-300)

@@ -135,7 +135,7 @@ def draw(selection: Selection, path: str, kind: str = "embedding", **options: An
 def read_colors(path: str, selection: Selection) -> dict[str, Any]:
     """Read a table's columns in the order of the points: by name if the first column holds theirs, or row by row."""
     from ..files.points import read_columns
-    from ..results.same_points import rows_by_name
+    from ..results.selection import rows_by_name
 
     colors = read_columns(path)
     rows = rows_by_name(selection, next(iter(colors.values())))
@@ -163,7 +163,7 @@ def run_report(args: argparse.Namespace, console: Console) -> int:
         args.parser.error(f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} --points, the file to read")
     from ..files.points import read_points
     from ..report.page import write_report
-    from ..results.same_points import used_points
+    from ..results.selection import used_points
 
     selection = load_selection(args.run_file)
     more: dict[str, Any] = {"compare": load_selection(args.compare) if args.compare else None}
@@ -198,7 +198,7 @@ def run_transform(args: argparse.Namespace, console: Console) -> int:
     from ..files.points import read_table
     from ..files.writing import write_table
     from ..results.model import Model
-    from ..results.same_points import check_names
+    from ..results.selection import check_names
     from ..results.storage import load_as
 
     begin = time.perf_counter()

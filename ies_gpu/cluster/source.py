@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..backend.array import sample_rows
+from ..backend.array import sample_rows, spaced_rows
 from ..backend.steps import step
 from ..choice.lost import SAMPLE as LOOKED_AT
 from ..embedding.connectivity import SURE, refuse_alike, sampled_degree, weights_near
@@ -23,7 +23,7 @@ from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spa
 from ..errors import ClusterError, brief
 from ..findings import refusal
 from ..options import Options
-from ..results.same_points import digest_of_rows, digest_rows
+from ..results.selection import ROWS, digest_of_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
 from .team import PARSING, Team, calls, item
 
@@ -163,7 +163,7 @@ def facts_of_points(
     team: Team, points: list[Any], width: int, used: int, n: int
 ) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
     """Return facts of ``used`` of n points for ``diagnostics``, and some of the points with their rows."""
-    few = digest_rows(used)
+    few = spaced_rows(used, ROWS)
     wanted = np.concatenate([few, sample_rows(used, LOOKED_AT, 0)])
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(lambda _, own: own.rows, points))))[wanted]

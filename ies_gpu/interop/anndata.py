@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from ..backend import backend_of, to_host
-from ..backend.array import Array
+from ..backend.array import Array, spaced_rows
 from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
 from ..errors import IESWarning, brief
@@ -18,8 +18,7 @@ from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import Model, make_model
-from ..results.same_points import digest_rows
-from ..results.selection import Selection
+from ..results.selection import ROWS, Selection
 from ..results.text import in_input_rows
 from ..select import select_coordinates
 from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
@@ -128,7 +127,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         advice = "put the new cells into the same space as adata first, for PCA by (new.X - mean) @ adata.varm['PCs']"
         raise refusal("new.space", text, f"{advice}; a separate PCA would give different axes")
     model = _model(adata, key, np.asarray(to_host(X), dtype=float), options.get("device", "auto"))
-    rows = digest_rows(len(model.X))
+    rows = spaced_rows(len(model.X), ROWS)
     with listen(IESWarning):
         found = model.transform(model.X[rows])
     off = np.abs(found - model.embedding[rows]).max(axis=1) / np.sqrt((model.embedding**2).mean(axis=0)).max()

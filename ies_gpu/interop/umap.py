@@ -12,8 +12,7 @@ from ..backend import to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_numbers
 from ..findings import refusal, tell, warning
-from ..results.same_points import is_whole, used_points
-from ..results.selection import Selection, check_selection
+from ..results.selection import Selection, check_selection, is_whole, used_points
 from ..validation import check_points, check_seed
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..findings import refusal
-from ..results.same_points import is_whole, rows_by_name
-from ..results.selection import Selection
+from ..results.selection import Selection, is_whole, rows_by_name
 from ..validation import LARGEST
 from .figure import COLORS, on_host, tint
 

@@ -33,8 +33,7 @@ from ..findings import ASKED, Answer, refusal
 from ..plot.colours import Colouring, colourings_of
 from ..plot.figure import CYCLIC, check_kind, heading, on_host, styled, unit_mean_square
 from ..plot.maps import colour_map, embedding, near
-from ..results.same_points import used_points
-from ..results.selection import Selection, check_selection, with_turned
+from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
 from ..validation import check_real_array
 

@@ -24,8 +24,7 @@ from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
 from ..run.run import Run, versions
 from ..validation import check_points
-from .same_points import as_words, points_digest
-from .selection import Ranking, Selection
+from .selection import Ranking, Selection, as_words, points_digest
 
 if TYPE_CHECKING:
     from ..run.fit import Fit, Inputs

@@ -22,8 +22,7 @@ from ..options import LOCAL
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.run import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
-from .same_points import check_names, names_of, used_points
-from .selection import Selection, turned
+from .selection import Selection, check_names, names_of, turned, used_points
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
 
@@ -115,16 +114,9 @@ class Model:
         return turned(self.coordinates, self.subset, self.rotation)
 
     def transform(
-        self,
-        X_new: Array,
-        *,
-        columns: Sequence[int] | None = None,
-        isolated: str = "nan",
-        device: str = "auto",
-        memory_limit: int | None = None,
-        n_threads: int | None = None,
-        progress: Progress | None = None,
-    ) -> Array:
+        self, X_new: Array, *, columns: Sequence[int] | None = None, isolated: str = "nan", device: str = "auto",
+        memory_limit: int | None = None, n_threads: int | None = None, progress: Progress | None = None,
+    ) -> Array:  # fmt: skip
         """Place new points in the map, by the Nystrom extension.
 
         Parameters

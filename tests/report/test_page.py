@@ -17,7 +17,7 @@ from ies_gpu.analysis.stability import Stability
 from ies_gpu.findings import warning
 from ies_gpu.plot.figure import CYCLIC
 from ies_gpu.report.page import MISSING, STEPS, as_script, pack, report_page, write_report
-from ies_gpu.results.same_points import points_digest
+from ies_gpu.results.selection import points_digest
 from tests.report.conftest import HOSTILE
 from tests.said import refused
 

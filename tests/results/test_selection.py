@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.results.same_points import rows_by_name
+from ies_gpu.results.selection import rows_by_name
 
 
 def test_rows_are_found_by_name_where_all_names_are_there_once(plain_kernels):
