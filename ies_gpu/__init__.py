@@ -26,9 +26,8 @@ _NAMES = {
     "embedding.laplacian": "Laplacian gaussian_kernel graph_laplacian",
     "embedding.points": "laplacian_of_points",
     "embedding.smallest": "smallest_eigenpairs",
-    "errors": "CheckpointWarning ClusterError DeviceError DisconnectedGraphError IESWarning NotConvergedError "
-    "OutOfMemoryError",
-    "findings": "Finding",
+    "findings": "CheckpointWarning ClusterError DeviceError DisconnectedGraphError Finding IESWarning "
+    "NotConvergedError OutOfMemoryError",
     "interop.scikit_learn": "DiffusionMap IndependentCoordinates",
     "interop.umap": "umap_init",
     "parameters.dimension": "DimensionEstimate estimate_dimension",
@@ -62,16 +61,16 @@ if TYPE_CHECKING:
     from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .embedding.points import laplacian_of_points
     from .embedding.smallest import smallest_eigenpairs
-    from .errors import (
+    from .findings import (
         CheckpointWarning,
         ClusterError,
         DeviceError,
         DisconnectedGraphError,
+        Finding,
         IESWarning,
         NotConvergedError,
         OutOfMemoryError,
     )
-    from .findings import Finding
     from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from .errors import brief
-from .findings import option, refusal
+from .findings import brief, option, refusal
 
 LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 

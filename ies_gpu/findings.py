@@ -1,4 +1,4 @@
-"""One record for everything the package says: a code for programs, a sentence for people, and advice.
+"""What the package says: errors, warnings and one record behind them, with a code, a sentence and advice.
 
 Code and tests ask for ``finding.code``; no decision reads a sentence. Options in a sentence are marked by
 :func:`option`, so that one text serves Python (``bandwidth=0.6``) and the command line (``--bandwidth 0.6``).
@@ -7,14 +7,15 @@ Code and tests ask for ``finding.code``; no decision reads a sentence. Options i
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Literal, NamedTuple
-
-from .errors import IESWarning, brief, warn_caller
 
 Severity = Literal["note", "light", "grave", "warning", "error"]
 Words = Callable[[str, str | None], str]  # an option and its value, if it has one, as they are written somewhere
@@ -24,9 +25,42 @@ DOUBTFUL = "choice.doubtful"  # the warning that sums up the reasons to doubt a 
 ASKED = ("rank", "shape", "stable")  # the questions behind the verdict: see ``Selection.judgement``
 QUESTIONS = (*ASKED, "needed")  # which stands beside the verdict
 QUESTION_OF = {"shape": "shape", "choice.nearly_touch": "shape", "stable": "stable", "choice.leading_as_good": "needed"}
+INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
 UNSET: Any = object()
 MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def brief(value: Any) -> str:
+    """Return a value as an error message shows it: on one line, cut short, whatever its ``repr`` does."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # integers of more than 4,300 digits, and objects that cannot say what they are
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:90]}..."
+
+
+def first_few(items: Iterable[Any], most: int = 5) -> str:
+    """Return the first of some items as a message lists them: ``3, 5, 8, ...``."""
+    listed = [str(item) for item in islice(items, most + 1)]
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
+
+
+def one_line(error: BaseException, most: int = 200) -> str:
+    """Return an error's whole message on one line, cut short, or the name of its class if it has none."""
+    return " ".join(str(error).split())[:most] or type(error).__name__
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, cut short, or the name of its class if it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
+
+
+def in_bytes(size: float) -> str:
+    """Return a size for people, in powers of 1000."""
+    if size < 1e6:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"
 
 
 def option(name: str, value: Any = UNSET) -> str:
@@ -45,6 +79,52 @@ def in_python(name: str, value: str | None) -> str:
 def render(text: str, words: Words = in_python) -> str:
     """Return a text with its options written out, by default as arguments of Python."""
     return MARK.sub(lambda mark: words(mark[1], mark[2]), text)
+
+
+# --- errors and warnings ---------------------------------------------------------------------------------------------
+
+
+class DeviceError(RuntimeError):
+    """The requested device cannot be used. The message says why and what to do."""
+
+
+class ClusterError(RuntimeError):
+    """The workers of a cluster cannot run the job. The message says why and what to do."""
+
+
+class IESWarning(UserWarning):
+    """The result may be wrong. The message says why and what to do."""
+
+
+class OutOfMemoryError(MemoryError):
+    """Not even the smallest block fits into memory. The message says which stage it was and what would help."""
+
+
+class DisconnectedGraphError(ValueError):
+    """The neighbour graph falls into several parts, each of which would need its own map.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and what to do.
+    parts : tuple of ndarray, default=()
+        The rows of each part, the largest first; empty where they are not known.
+    """
+
+    def __init__(self, message: str, parts: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.parts = parts
+
+
+class NotConvergedError(ArithmeticError):
+    """An eigensolver cannot vouch for its result, so another one takes over. The message says why."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be read or written. The result is unaffected, but a restart may take longer."""
+
+
+# --- findings --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -130,24 +210,15 @@ def judgement_in(diagnostics: dict[str, Any]) -> dict[str, Answer]:
     return {name: Answer(**known[name]) if name in known else unchecked for name in QUESTIONS}
 
 
-def warning(code: str, text: str, advice: str = "") -> Finding:
-    """Make a warning: the result may be wrong."""
-    return Finding(code, "warning", text, advice)
+def maker(severity: Severity) -> Callable[..., Finding]:
+    """Return the function that makes findings of one severity from a code, a text and advice."""
+    return lambda code, text, advice="": Finding(code, severity, text, advice)
 
 
-def note(code: str, text: str, advice: str = "") -> Finding:
-    """Make a remark that speaks neither for nor against a choice."""
-    return Finding(code, "note", text, advice)
-
-
-def light(code: str, text: str, advice: str = "") -> Finding:
-    """Make a reason that leaves an automatic choice likely."""
-    return Finding(code, "light", text, advice)
-
-
-def grave(code: str, text: str, advice: str = "") -> Finding:
-    """Make a reason that alone makes an automatic choice doubtful."""
-    return Finding(code, "grave", text, advice)
+warning = maker("warning")  # the result may be wrong
+note = maker("note")  # speaks neither for nor against a choice
+light = maker("light")  # leaves an automatic choice likely
+grave = maker("grave")  # alone makes an automatic choice doubtful
 
 
 def refusal(code: str, text: str, advice: str = "", kind: Callable[..., Exception] = ValueError, **more: Any) -> Any:
@@ -186,7 +257,12 @@ def tell(finding: Finding, category: type[Warning] = IESWarning, listener: Liste
         return
     said = category(str(finding))
     said.finding = finding  # type: ignore[attr-defined]
-    warn_caller(said)
+    frame, level, ours = sys._getframe(), 1, 1
+    while frame.f_back is not None:  # up to the line outside this package that called it
+        frame, level = frame.f_back, level + 1
+        if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
+            ours = level
+    warnings.warn(said, stacklevel=ours + 1)
 
 
 def teller() -> Callable[[Finding], None]:
@@ -231,8 +307,3 @@ def without_repeats(findings: Iterable[Finding]) -> list[Finding]:
     reasons = sorted((finding for finding in findings if finding.is_doubt), key=lambda doubt: doubt.severity != "grave")
     known = {DOUBTFUL, *(reason.code for reason in reasons)}
     return reasons + [finding for finding in findings if not finding.is_doubt and finding.code not in known]
-
-
-def findings_in(diagnostics: dict[str, Any]) -> tuple[Finding, ...]:
-    """Return the findings of a result, which a file keeps as records."""
-    return tuple(Finding(**record) for record in diagnostics.get("findings", ()))

@@ -10,8 +10,7 @@ import numpy as np
 
 from .backend import backend_of
 from .backend.array import Array
-from .errors import DisconnectedGraphError, first_few
-from .findings import Finding, listen, option, refusal, tell, warning
+from .findings import DisconnectedGraphError, Finding, first_few, listen, option, refusal, tell, warning
 from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index

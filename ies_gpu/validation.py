@@ -15,8 +15,7 @@ import scipy.sparse
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
 from .constraints import LARGEST, Integer, Length, Number, Seed, Switch, Text, Words
-from .errors import brief, first_few, one_line
-from .findings import option, refusal
+from .findings import brief, first_few, one_line, option, refusal
 
 # single values, by the same constraints as the table of options
 check_length, check_flag, check_text = Length().check, Switch().check, Text().check

@@ -22,8 +22,7 @@ from ..backend import at_home, backend_of, device_near, get_backend, to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import NearPair, near_pairs, same_up_to_twins
-from ..errors import DisconnectedGraphError, IESWarning, NotConvergedError
-from ..findings import code_of, listen, option, refusal
+from ..findings import DisconnectedGraphError, IESWarning, NotConvergedError, code_of, listen, option, refusal
 from ..options import INPUTS, TABLE
 from ..results.selection import Selection, check_selection, used_points
 from ..validation import check_integer, check_number, check_points, check_seed

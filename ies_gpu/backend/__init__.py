@@ -11,8 +11,7 @@ from functools import cache, wraps
 from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import DeviceError, brief
-from ..findings import option, refusal, tell, warning
+from ..findings import DeviceError, brief, option, refusal, tell, warning
 from .array import Array
 from .base import Backend, Block, current
 from .cpu import CpuBackend

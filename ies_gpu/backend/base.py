@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from ..errors import OutOfMemoryError, brief
-from ..findings import Finding, option, refusal
+from ..findings import Finding, OutOfMemoryError, brief, option, refusal
 from .array import Array
 
 Result = TypeVar("Result")

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import first_line
-from ..findings import Finding, tell, warning
+from ..findings import Finding, first_line, tell, warning
 from .array import all_on_host, starts_of
 from .audit import difference, score_difference, tangent_difference
 from .base import ran_out_of_memory

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DeviceError, first_line
-from ..findings import Finding, option
+from ..findings import DeviceError, Finding, first_line, option
 from .array import Array, column_sums, row_counts
 from .base import Backend, Block
 from .compare import Kernels

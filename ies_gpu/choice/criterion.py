@@ -10,8 +10,7 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array, column_maxima, column_sums
-from ..errors import brief
-from ..findings import option, refusal
+from ..findings import brief, option, refusal
 from ..options import count_subsets
 from ..validation import check_flag, check_integer, check_real_array
 

@@ -44,7 +44,7 @@ def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
     import numpy as np  # here, because ``ies-gpu --help`` loads this module
 
-    from ..errors import brief
+    from ..findings import brief
     from ..validation import check_members
     from .criterion import check_subsets
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import in_bytes
+from ..findings import in_bytes
 from .console import Console, say, say_json
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..datasets.molecules import bonded_chains, load_molecule, pairwise_distances, planar_angles, torsion_features
-from ..errors import IESWarning
-from ..findings import listen
+from ..findings import IESWarning, listen
 
 if TYPE_CHECKING:
     from ..datasets.molecules import Trajectory

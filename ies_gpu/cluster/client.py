@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ClusterError
-from ..findings import refusal
+from ..findings import ClusterError, refusal
 
 
 @contextmanager

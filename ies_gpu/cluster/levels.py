@@ -30,8 +30,7 @@ from ..embedding.eigensolvers.choose_solver import (
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
-from ..errors import ClusterError, NotConvergedError
-from ..findings import option, refusal
+from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
 from .matrix import BlockLaplacian, Rows
 from .source import SAMPLE, every

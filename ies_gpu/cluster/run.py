@@ -20,8 +20,7 @@ from ..choice.search import SearchResult
 from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
-from ..errors import ClusterError, one_line
-from ..findings import option, refusal, tell
+from ..findings import ClusterError, one_line, option, refusal, tell
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection

@@ -20,8 +20,7 @@ from ..backend.steps import step
 from ..choice.lost import SAMPLE as LOOKED_AT
 from ..embedding.connectivity import SURE, refuse_alike, sampled_degree, weights_near
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
-from ..errors import ClusterError, brief
-from ..findings import refusal
+from ..findings import ClusterError, brief, refusal
 from ..options import Options
 from ..results.selection import ROWS, digest_of_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points

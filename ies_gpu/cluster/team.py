@@ -18,8 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..errors import ClusterError, brief, first_few, first_line
-from ..findings import refusal
+from ..findings import ClusterError, brief, first_few, first_line, refusal
 from ..run.run import versions
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates

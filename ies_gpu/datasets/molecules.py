@@ -15,10 +15,9 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
-from ..errors import brief, one_line
 from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers
 from ..files.writing import check_path
-from ..findings import finding_of, refusal, tell, warning
+from ..findings import brief, finding_of, one_line, refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")  # of atoms, in an .npz

@@ -8,8 +8,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from ..backend import Backend, backend_of
 from ..backend.array import Array, extent
 from ..backend.steps import step
-from ..errors import DisconnectedGraphError, first_few
-from ..findings import Finding, option, refusal, tell, warning
+from ..findings import DisconnectedGraphError, Finding, first_few, option, refusal, tell, warning
 from .graph import TILE_COLUMNS, rescale_to_radius
 
 SAMPLE = 400  # rows whose degree is counted before any long work

@@ -15,8 +15,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import OutOfMemoryError
-from ..findings import Finding, option, refusal, tell, warning
+from ..findings import Finding, OutOfMemoryError, option, refusal, tell, warning
 from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS

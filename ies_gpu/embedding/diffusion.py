@@ -12,8 +12,7 @@ from ..backend import active_backend, at_home, backend_of
 from ..backend.array import Array, column_norms
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
-from ..errors import DisconnectedGraphError, NotConvergedError
-from ..findings import Finding, option, refusal, tell, warning
+from ..findings import DisconnectedGraphError, Finding, NotConvergedError, option, refusal, tell, warning
 from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns

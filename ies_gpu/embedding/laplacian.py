@@ -15,8 +15,7 @@ from ..backend.audit import audit_products
 from ..backend.base import index_type
 from ..backend.machine import cached_property
 from ..backend.steps import step
-from ..errors import DisconnectedGraphError, first_few
-from ..findings import option, refusal
+from ..findings import DisconnectedGraphError, first_few, option, refusal
 from ..options import explain_keywords
 from ..validation import (
     check_kernel,

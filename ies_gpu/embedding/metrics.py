@@ -7,8 +7,7 @@ from typing import Any
 from ..backend import backend_of
 from ..backend.array import Array
 from ..constraints import Metric
-from ..errors import first_few
-from ..findings import option, refusal
+from ..findings import first_few, option, refusal
 from ..options import METRICS
 
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device

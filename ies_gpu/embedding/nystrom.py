@@ -11,8 +11,7 @@ from scipy.spatial import KDTree
 from ..backend import Backend, backend_of, to_device
 from ..backend.array import Array, column_ends, column_means, starts_of
 from ..backend.steps import report
-from ..errors import first_few
-from ..findings import option, refusal, tell, warning
+from ..findings import first_few, option, refusal, tell, warning
 from ..validation import check_real_array
 from .graph import Cells, rescale_to_radius
 from .metrics import AFFINITY, GIVEN, to_euclidean

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import first_few
-from ..findings import finding_of, refusal, tell, warning
+from ..findings import finding_of, first_few, refusal, tell, warning
 from .points import PointFile
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend.machine import available_memory
-from ..errors import one_line
-from ..findings import finding_of, refusal
+from ..findings import finding_of, one_line, refusal
 from .remote import check_local, fetched, is_remote, shown
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several

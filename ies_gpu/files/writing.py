@@ -15,8 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import brief
-from ..findings import refusal
+from ..findings import brief, refusal
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 WRITTEN = (".npy", ".csv")

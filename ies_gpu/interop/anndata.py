@@ -11,8 +11,7 @@ from ..backend import backend_of, to_host
 from ..backend.array import Array, spaced_rows
 from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
-from ..errors import IESWarning, brief
-from ..findings import listen, option, refusal
+from ..findings import IESWarning, brief, listen, option, refusal
 from ..options import AUTO, LOCAL, is_auto
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance

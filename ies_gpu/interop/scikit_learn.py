@@ -19,8 +19,7 @@ from ..embedding.graph import check_sides, points_in_metric
 from ..embedding.laplacian import with_diagonal
 from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric
 from ..embedding.nystrom import ISOLATED, KernelRule
-from ..errors import IESWarning, first_few, one_line
-from ..findings import listen, option, refusal, tell, warning
+from ..findings import IESWarning, first_few, listen, one_line, option, refusal, tell, warning
 from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model

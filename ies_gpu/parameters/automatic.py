@@ -12,8 +12,7 @@ from ..backend.steps import step
 from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult
 from ..embedding.order import essential_columns
-from ..errors import DisconnectedGraphError
-from ..findings import Finding, Judged, finding_of, grave, light, note, option, refusal, warning
+from ..findings import DisconnectedGraphError, Finding, Judged, finding_of, grave, light, note, option, refusal, warning
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit, Inputs, checked_points
 from ..run.run import HeldLog, Log, Run

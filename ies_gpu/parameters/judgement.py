@@ -13,8 +13,7 @@ from ..choice.folds import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.lost import ground_of_graph, ground_of_points
 from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import recurrence
-from ..errors import first_few
-from ..findings import Answer, Finding, answer_on, grave, light, note, option, tell, warning
+from ..findings import Answer, Finding, answer_on, first_few, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
 from .dimension import THRESHOLD, local_spectrum
 from .distances import degree_bandwidth, sampled_distances

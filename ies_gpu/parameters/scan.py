@@ -15,7 +15,7 @@ from ..backend.array import Array
 from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..embedding.local import default_neighbors
-from ..errors import DisconnectedGraphError
+from ..findings import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
 from ..run.run import HeldLog, Progress, Run
 from .distances import Distances, mean_degree, own_shares

@@ -18,7 +18,7 @@ from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian, with_transition
 from ..embedding.local import local_bandwidths
 from ..embedding.order import Rows
-from ..errors import DisconnectedGraphError
+from ..findings import DisconnectedGraphError
 from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
 from ..run.run import HeldLog, Log, Run
 from .distances import REACH

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..backend import to_host
-from ..errors import brief
-from ..findings import refusal
+from ..findings import brief, refusal
 from ..options import documented
 from ..validation import check_array, check_text
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.naming import coordinate_numbers
-from ..errors import brief
-from ..findings import refusal
+from ..findings import brief, refusal
 from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
 from .colours import GREY, Colouring, colourings, colourings_of

@@ -16,8 +16,7 @@ from ..backend.machine import cached_property
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
-from ..errors import brief
-from ..findings import option, refusal
+from ..findings import brief, option, refusal
 from ..options import LOCAL
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.run import Log, Progress

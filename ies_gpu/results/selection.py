@@ -16,8 +16,7 @@ from ..backend.array import Array, spaced_rows
 from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
-from ..errors import brief, first_few
-from ..findings import Answer, Finding, findings_in, judgement_in, option, refusal
+from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
 from ..validation import check_flag, check_integer
 from .text import as_plain, summary
 
@@ -156,7 +155,7 @@ class Selection:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What speaks against the result: reasons to doubt it, the gravest first, and warnings, each with its code."""
-        return findings_in(self.diagnostics)
+        return tuple(Finding(**record) for record in self.diagnostics.get("findings", ()))
 
     @property
     def zeta_dimensionless(self) -> float:

@@ -24,9 +24,8 @@ import numpy as np
 from .. import __version__
 from ..backend import backend_of, to_host
 from ..embedding.laplacian import Laplacian
-from ..errors import CheckpointWarning
 from ..files.archive import pack, read_header, unpack, write_archive
-from ..findings import option, refusal, tell, warning
+from ..findings import CheckpointWarning, option, refusal, tell, warning
 from ..validation import check_real_array
 
 FORMAT, VERSION = "ies_gpu checkpoint", 3

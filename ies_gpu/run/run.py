@@ -25,8 +25,7 @@ from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
 from ..backend.machine import peak_memory
 from ..backend.steps import Step, reporting
-from ..errors import IESWarning, OutOfMemoryError
-from ..findings import Finding, listen, refusal, teller, warning, without_repeats
+from ..findings import Finding, IESWarning, OutOfMemoryError, listen, refusal, teller, warning, without_repeats
 from ..options import Options
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.compare import TYPES, Kernels
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
-from ies_gpu.errors import OutOfMemoryError
+from ies_gpu.findings import OutOfMemoryError
 from ies_gpu.run.run import AUDIT_TOLERANCE
 from tests.backends import needs_cupy, on_cpu, on_cuda
 from tests.comparison import assert_agreement

@@ -22,7 +22,7 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.cost import WORDS
-from ies_gpu.errors import IESWarning
+from ies_gpu.findings import IESWarning
 from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.distances import sampled_distances
 from ies_gpu.parameters.explained import points_at

@@ -13,7 +13,7 @@ import ies_gpu
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.base import ran_out_of_memory
 from ies_gpu.backend.kernels import plain
-from ies_gpu.errors import DeviceError, OutOfMemoryError
+from ies_gpu.findings import DeviceError, OutOfMemoryError
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda
 from tests.comparison import assert_agreement
 from tests.real_cupy import plugged_in

@@ -22,8 +22,7 @@ import pytest
 
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
-from ies_gpu.errors import DeviceError
-from ies_gpu.findings import render
+from ies_gpu.findings import DeviceError, render
 from tests.backends import needs_cupy
 from tests.real_cupy import plugged_in
 from tests.said import refused

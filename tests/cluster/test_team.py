@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import select_coordinates
-from ies_gpu.errors import ClusterError
+from ies_gpu.findings import ClusterError
 
 from ..said import refused
 from .clusters import check_same, processes, threads

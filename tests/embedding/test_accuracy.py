@@ -102,7 +102,7 @@ def test_a_faint_ring(n, bandwidth):
 def test_a_ring_fainter_than_rounding_is_refused():
     t = 2 * np.pi * np.arange(1000) / 1000
     laplacian = laplacian_of_points(np.c_[np.cos(t), np.sin(t)], bandwidth=0.0014, radius=0.12)
-    with pytest.raises(ies_gpu.errors.DisconnectedGraphError):
+    with pytest.raises(ies_gpu.findings.DisconnectedGraphError):
         diffusion_map(laplacian, n_components=10)
 
 
@@ -125,7 +125,7 @@ def check_weakly_joined(seed: int) -> str:
     laplacian, m = weakly_joined(seed)
     try:
         found, named = mapped(laplacian, m)
-    except ies_gpu.errors.DisconnectedGraphError:
+    except ies_gpu.findings.DisconnectedGraphError:
         assert dense_pairs(laplacian)[0][0] < 2e-13, seed
         return "refused"
     off = outside(laplacian, found)

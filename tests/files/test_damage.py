@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, load, select_coordinates
-from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import write_table
+from ies_gpu.findings import CheckpointWarning
 from ies_gpu.run.checkpoint import Checkpoint
 from tests.comparison import assert_same
 from tests.extras import needed

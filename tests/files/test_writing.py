@@ -16,10 +16,10 @@ import pytest
 
 from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.cli.saved import draw
-from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files import writing
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import check_output, whole_or_nothing, write_table
+from ies_gpu.findings import CheckpointWarning
 from ies_gpu.run.checkpoint import Checkpoint
 from tests.said import refused
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from ies_gpu import IESWarning, load, select_coordinates
-from ies_gpu.errors import DisconnectedGraphError
 from ies_gpu.findings import (
     LIGHT,
+    DisconnectedGraphError,
     code_of,
     grave,
     light,

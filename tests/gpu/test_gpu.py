@@ -19,7 +19,7 @@ from ies_gpu.backend import get_backend
 from ies_gpu.backend.compare import TYPES, kernel_difference, tolerance
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.cli import selftest
-from ies_gpu.errors import OutOfMemoryError
+from ies_gpu.findings import OutOfMemoryError
 from ies_gpu.validation import check_points
 from tests.backend.test_cuda import (  # noqa: F401 - collected here as well, for a real device
     test_dense_graphs_run_as_tiles,

@@ -11,7 +11,7 @@ from ...backend import Backend, Block
 from ...backend.array import Array
 from ...backend.machine import cached_property
 from ...backend.steps import Report
-from ...errors import NotConvergedError
+from ...findings import NotConvergedError
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .lanczos import is_small, krylov
 from .multilevel import beside_top, multilevel_eigenpairs

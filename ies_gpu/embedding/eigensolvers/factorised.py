@@ -16,7 +16,7 @@ import scipy.sparse
 
 from ...backend import Backend
 from ...backend.array import Array, csr
-from ...errors import NotConvergedError
+from ...findings import NotConvergedError
 from ..order import host_of
 from .accuracy import residuals_for
 from .lanczos import GUARDS, add_missed, krylov, lanczos

@@ -10,7 +10,7 @@ import numpy as np
 from ...backend import backend_of
 from ...backend.array import Array
 from ...backend.steps import Report
-from ...errors import NotConvergedError
+from ...findings import NotConvergedError
 from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last

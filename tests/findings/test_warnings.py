@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ies_gpu import IESWarning, IndependentCoordinates, datasets, select_coordinates
-from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_points
+from ies_gpu.findings import CheckpointWarning
 
 
 @pytest.fixture(scope="module")
