@@ -9,7 +9,6 @@ import warnings
 import pytest
 
 from ies_gpu import select
-from ies_gpu.backend import get_backend
 from ies_gpu.backend.compare import TYPES
 from ies_gpu.cli import doctor, main, selftest
 from tests.backends import needs_cupy
@@ -18,31 +17,27 @@ from tests.real_cupy import plugged_in
 KERNELS, RUNS = [("small", kernel) for kernel in TYPES], [*selftest.BOUNDS]
 
 
-@pytest.fixture(autouse=True)
-def strip_only(monkeypatch):
-    monkeypatch.setattr(selftest, "DATA", ("D1",))
-
-
-def run_cli(capsys, *arguments: str) -> tuple[int, str]:
+def self_test(capsys, device: str = "auto", as_json: bool = True) -> tuple[int, str]:
+    """What the self-test says on a thousand points of the strip."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        status = main(["doctor", "--selftest", "--points", "1000", *arguments])
+        status = doctor.run_selftest(doctor.examine(device), device, 1000, as_json=as_json, names=("D1",))
     return status, capsys.readouterr().out
 
 
-def wrong_of(report: dict) -> dict[str, str]:
-    return {stage["stage"]: stage["note"] for stage in report["stages"] if not stage["ok"]}
+def wrong_of(report: str) -> dict[str, str]:
+    return {stage["stage"]: stage["note"] for stage in json.loads(report)["stages"] if not stage["ok"]}
 
 
 def test_the_report_has_every_kernel_and_run_as_text_or_json(capsys):
     pytest.importorskip("numba")
-    status, out = run_cli(capsys)
+    status, out = self_test(capsys, as_json=False)
     assert status == 0 and "cpu with plain code and cpu, 1,000 points" in out
     assert max(map(len, out.splitlines())) <= 80
     said = " ".join(out.split())
     assert said.startswith(f"self-test {doctor.NO_GPU} versions")
     assert said.endswith(f"all stages agree self-test {doctor.NO_GPU}")
-    status, out = run_cli(capsys, "--json")
+    status, out = self_test(capsys)
     report = json.loads(out)
     assert status == 0 and report["ok"] is True and report["gpu_tested"] is False
     assert [(stage["data"], stage["stage"]) for stage in report["stages"]] == [*KERNELS, *(("D1", run) for run in RUNS)]
@@ -51,20 +46,19 @@ def test_the_report_has_every_kernel_and_run_as_text_or_json(capsys):
 
 def test_whoever_asks_for_the_gpu_does_not_pass_without_one(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert run_cli(capsys, "--device", "cuda") == (1, "")
+    assert main(["doctor", "--selftest", "--device", "cuda"]) == 1 and capsys.readouterr().out == ""
 
 
 @pytest.mark.thorough
 @needs_cupy
 def test_on_a_device_every_kernel_and_run_is_compared(capsys):
     with plugged_in() as machine:
-        status, out = run_cli(capsys, "--json")
+        status, out = self_test(capsys)
         assert machine.current == 0
     report = json.loads(out)
     assert status == 0 and report["ok"] is True and len(report["stages"]) == len(KERNELS) + len(RUNS)
-    assert report["tested"]["device"] == "cuda:0"
+    assert report["tested"]["device"] == report["facts"]["device"] == "cuda:0" and report["gpu_tested"] is True
     assert (report["tested"]["kernels"], report["tested"]["gpu"]) == ("cuda", "CPU in disguise")
-    assert report["facts"]["device"] == "cuda:0" and report["gpu_tested"] is True
     for kernel in ("tangent_rows_f64", "tangent_rows_f32", "score_block_2_f64", "product_f32_f64"):
         assert machine.counts[f"kernel {kernel}"] > 0
 
@@ -87,8 +81,8 @@ def test_a_kernel_that_is_wrong_on_many_rows_is_reported(capsys, kernel):
             spoil(values)
 
     with plugged_in(spoil=broken):
-        status, out = run_cli(capsys, "--json")
-    wrong = wrong_of(json.loads(out))
+        status, out = self_test(capsys)
+    wrong = wrong_of(out)
     assert status == 1 and "whole" in wrong and set(wrong) <= {"whole", "whole, mixed"}
     assert "differs from plain code" in wrong["whole"] and stage in wrong["whole"]
 
@@ -97,36 +91,31 @@ def test_a_kernel_that_is_wrong_on_many_rows_is_reported(capsys, kernel):
 @needs_cupy
 def test_a_kernel_that_does_not_compile_is_reported(capsys):
     with plugged_in(compiles=False):
-        status, out = run_cli(capsys)
+        status, out = self_test(capsys, as_json=False)
     assert status == 1 and "WRONG" in out and "does not run" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_a_broken_cpu_kernel_is_reported(capsys, monkeypatch):
+def test_a_broken_cpu_kernel_and_a_run_that_raises_are_reported_beside_the_others(capsys, monkeypatch):
     fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
-    original = fused.score_block
+    kernel, run = fused.score_block, select.select_coordinates
 
     def broken(U, subsets, totals, best, best_score):
-        original(U, subsets, totals, best, best_score)
+        kernel(U, subsets, totals, best, best_score)
         totals += 1e-6 * len(U)
-
-    monkeypatch.setattr(fused, "score_block", broken)
-    status, out = run_cli(capsys, "--json", "--device", "cpu")
-    assert status == 1 and "score_block" in wrong_of(json.loads(out))
-
-
-def test_a_run_that_raises_does_not_end_the_test(monkeypatch):
-    original = select.select_coordinates
 
     def failing(X, *, dtype, **options):
         if len(X) >= 1000 and dtype == "mixed":
             raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
-        return original(X, dtype=dtype, **options)
+        return run(X, dtype=dtype, **options)
 
+    monkeypatch.setattr(fused, "score_block", broken)
     monkeypatch.setattr(select, "select_coordinates", failing)
-    outcomes = [outcome for outcome in selftest.compare(get_backend("cpu"), 1000) if outcome.data == "D1"]
-    assert [outcome.ok for outcome in outcomes] == [True, False, True]
-    assert outcomes[1].note == "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS"
+    status, out = self_test(capsys, "cpu")
+    wrong = wrong_of(out)
+    assert status == 1 and "score_block" in wrong
+    assert wrong["whole, mixed"] == "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert len(json.loads(out)["stages"]) == len(KERNELS) + len(RUNS)
 
 
 def test_wrong_use(capsys):
