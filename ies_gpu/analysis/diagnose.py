@@ -39,7 +39,6 @@ from ..choice.folds import (
     median_distances,
 )
 from ..choice.naming import coordinate_numbers, names_text
-from ..embedding.connectivity import parts_of
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
@@ -275,6 +274,8 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     points = np.flatnonzero(marked)
     if len(points) < least:
         return []
+    from ..embedding.points import parts_of
+
     _, labels = connected_components(adjacency[points][:, points], directed=False)
     return [part for part in parts_of(points, labels) if len(part) >= least]
 

@@ -194,10 +194,3 @@ def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:
     backend = backend_of(coordinates)
     sizes = abs(coordinates[:, backend.asarray(np.array(stray, dtype=np.int64))])
     return backend.to_host(backend.xp.nonzero((sizes >= 0.1**0.5 * column_maxima(sizes)).any(axis=1))[0])
-
-
-def candidates(coordinates: Array, subset_size: int) -> list[int]:
-    """Return the coordinates (n, m) that are not stray, or all m if too few are left for a set."""
-    m, stray = coordinates.shape[1], stray_coordinates(coordinates)
-    kept = [k for k in range(m) if k not in stray]
-    return kept if len(kept) >= subset_size else list(range(m))

@@ -141,12 +141,14 @@ def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores:
     float32 the two differ, and the regret would not be 0 where the set is the best.
     """
     n, backend = len(bases), backend_of(bases)
-    own, places, totals = log_volumes(bases, subsets), places_among(subsets, candidates), backend.to_host(scores.totals)
+    own, totals, every = log_volumes(bases, subsets), backend.to_host(scores.totals), np.sort(candidates, axis=1)
+    found = [np.flatnonzero((every == subset).all(axis=1)) for subset in np.sort(subsets, axis=1)]
+    places = np.array([rows[0] if len(rows) else -1 for rows in found])  # -1: it is no candidate
     sums = totals[places]
     limits: dict[str, Any] = {"bytes_per_row": 32.0 * len(subsets), "stage": "search"}
     if (places < 0).any():
-        (every,) = backend.sweep(lambda _, own: (column_sums(own),), own, sums=1, **limits)
-        sums = np.where(places >= 0, sums, backend.to_host(every))
+        (added,) = backend.sweep(lambda _, own: (column_sums(own),), own, sums=1, **limits)
+        sums = np.where(places >= 0, sums, backend.to_host(added))
 
     def regrets(backend: Backend, own: Array, best: Array, best_scores: Array) -> tuple[Array]:
         at, where, known = map(backend.asarray, (sums, places, totals))
@@ -157,19 +159,12 @@ def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores:
     return backend.sweep(regrets, own, scores.best, scores.best_scores, rows=1, **limits)[0]
 
 
-def places_among(subsets: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """Return the number of each set among the candidates, -1 if it is none of them."""
-    subsets, candidates = np.sort(subsets, axis=1), np.sort(candidates, axis=1)
-    found = [np.flatnonzero((candidates == subset).all(axis=1)) for subset in subsets]
-    return np.array([rows[0] if len(rows) else -1 for rows in found])
-
-
 def first_acceptable(percentiles: np.ndarray) -> int | None:
-    """The first segment of a path, coming from zeta = inf, whose percentile of the regret is not positive."""
+    """Return the first segment of a path, coming from zeta = inf, whose percentile of the regret is not positive."""
     passing = np.flatnonzero(np.asarray(percentiles) <= TOLERANCE)
     return int(passing[0]) if len(passing) else None
 
 
 def segment_at(path: tuple[Segment, ...], zeta: float) -> int:
-    """The segment that holds zeta; at a breakpoint the one with the smaller penalty."""
+    """Return the segment that holds zeta; at a breakpoint the one with the smaller penalty."""
     return next(i for i, segment in enumerate(path) if segment.low <= zeta)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend import Backend, active_backend, at_home, backend_of, to_device
@@ -149,15 +148,13 @@ class Tangents(NamedTuple):
 
 
 def tangent_difference(found: Tangents, laplacian: Laplacian, embedding: Embedding, **_: Any) -> float | None:
-    """Return how far sampled tangents are from plain code; tiles are plain code already."""
-    if not laplacian.operator.has_matrix:
+    if not laplacian.operator.has_matrix:  # tiles are plain code already
         return None
     Y = embedding.vectors.astype(found.bases.dtype, copy=False)
     return audit_tangents(laplacian, Y, *found, backend_of(Y))
 
 
 def unpacked_tangents(content: dict[str, Any], *_: Any, **__: Any) -> Tangents:
-    """Return the tangents that a checkpoint saved."""
     return Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields))
 
 
@@ -170,24 +167,19 @@ def tangent_spaces(
 ) -> Tangents:
     """Return a basis of the tangent space at every point of a map, and the singular values of its co-metric."""
     Y = embedding.vectors.astype(dtype, copy=False)
-    return Tangents(*tangents(Y, laplacian, intrinsic_dim, backend_of(Y), report))
+    return Tangents(*tangents(Y, laplacian, intrinsic_dim, backend_of(Y)))
 
 
-def tangents(
-    Y: Array, laplacian: Laplacian, d: int, backend: Backend, progress: Callable[[int, int], None] | None = None
-) -> tuple[Array, Array]:
-    """Tangent bases U (n, m, d) and singular values (n, d), the latter with the factor ``4/eps^2``."""
-    xp = backend.xp
-    n, m = laplacian.shape[0], Y.shape[1]
+def tangents(Y: Array, laplacian: Laplacian, d: int, backend: Backend) -> tuple[Array, Array]:
+    """Return tangent bases U (n, m, d) and singular values (n, d), the latter with the factor ``4/eps^2``."""
+    xp, (n, m), P = backend.xp, (laplacian.shape[0], Y.shape[1]), laplacian.operator
     U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d))  # in float32 the factor may overflow
-    P = laplacian.operator
     with backend.active():
         for block in P.blocks(m, backend, d):
             with block as part:
                 rows, bases, values = P.tangents(Y, part, d, backend)
                 U[rows], sigma[rows] = bases, values
-                if progress is not None:
-                    progress(rows.stop, n)
+                report(rows.stop, n)
     sigma *= laplacian.scale
     return U, sigma
 
@@ -198,9 +190,8 @@ def _check(coordinates: Array, laplacian: Any, intrinsic_dim: Any = None) -> tup
     if len(Y) != laplacian.shape[0]:
         text = f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points"
         raise refusal("coordinates.rows", text)
-    d = 0
-    if intrinsic_dim is not None:
-        d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
+    m, why = Y.shape[1], " (the number of coordinates)"
+    d = 0 if intrinsic_dim is None else check_integer("intrinsic_dim", intrinsic_dim, low=1, high=m, why=why)
     backend = backend_of(laplacian.operator.matrix.data if laplacian.operator.has_matrix else laplacian.anchor)
     with backend.active():
         return laplacian.rows.to_device(to_device(Y, backend)), laplacian, backend, d

@@ -1,11 +1,14 @@
-"""Algorithm 2 of the paper (IndEigenSearch): which set of coordinates is the best, with zeta by Algorithm 3."""
+"""Algorithm 2 of the paper (IndEigenSearch): which set of coordinates is the best, with zeta by Algorithm 3.
+
+Beside it, whether another sample would choose the same set, and which sets count as the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +19,25 @@ from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
-from .criterion import CandidateSets, Scores, all_sets, candidates, check_bases, score_pass
+from .criterion import (
+    CandidateSets,
+    Scores,
+    all_sets,
+    check_bases,
+    log_volumes,
+    penalties,
+    ranked,
+    score_pass,
+    stray_coordinates,
+)
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
 
 if TYPE_CHECKING:
     from ..embedding.diffusion import Embedding
     from .rmetric import Tangents
+
+NEAR = 0.05  # relative difference of eigenvalues whose eigenvectors a sample mixes
+RIVALS, DRAWS = 30, 400  # best sets among which another sample chooses, and how many samples
 
 
 @dataclass(frozen=True)
@@ -103,12 +119,10 @@ def independent_coordinates(
     )  # fmt: skip
 
 
-def score_difference(found: tuple[CandidateSets, Scores], bases: Array, *_: Any) -> float:
-    """Return how far scores at sampled points are from plain code."""
-    return audit_scores(bases, found[0].subsets, found[1], backend_of(bases))
-
-
-@step("search", kernel="score_block", audit=score_difference, single=True)
+@step(
+    "search", kernel="score_block", single=True,
+    audit=lambda found, bases, *_: audit_scores(bases, found[0].subsets, found[1], backend_of(bases)),
+)  # fmt: skip
 def score_sets(
     bases: Array, eigenvalues: np.ndarray, subset_size: int, zeta: float | None, search: str, limits: dict[str, Any]
 ) -> tuple[CandidateSets, Scores]:
@@ -132,43 +146,35 @@ SEARCHES: dict[str, Callable[..., CandidateSets]] = {
 
 def renumber(found: SearchResult, numbers: Sequence[int]) -> SearchResult:
     """Return the same result with the number ``numbers[k]`` for coordinate k."""
-
-    def named(subset: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(numbers[k] for k in subset)
-
-    return replace(
-        found,
-        subset=named(found.subset),
-        path=tuple(replace(segment, subset=named(segment.subset)) for segment in found.path),
-        subsets=np.asarray(numbers, dtype=found.subsets.dtype)[found.subsets],
-        search_order=named(found.search_order),
-    )
-
-
-def packed_search(found: SearchResult) -> dict[str, Any]:
-    """Return what a checkpoint saves of a search."""
-    return {**vars(found), "path": [dict(vars(segment)) for segment in found.path]}
+    new = np.asarray(numbers, dtype=found.subsets.dtype)
+    subset, order = (tuple(new[list(members)].tolist()) for members in (found.subset, found.search_order))
+    path = tuple(replace(segment, subset=tuple(new[list(segment.subset)].tolist())) for segment in found.path)
+    return replace(found, subset=subset, path=path, subsets=new[found.subsets], search_order=order)
 
 
 def unpacked_search(content: dict[str, Any], *_: Any, **__: Any) -> SearchResult:
-    """Return the search that a checkpoint saved."""
     path = tuple(Segment(**segment) for segment in content["path"])
     return SearchResult(**content | {"path": path, "regrets": active_backend().asarray(content["regrets"])})
 
 
-@step("search", calls=True, pack=packed_search, unpack=unpacked_search)
+@step(
+    "search", calls=True, unpack=unpacked_search,
+    pack=lambda found: {**vars(found), "path": [dict(vars(segment)) for segment in found.path]},
+)  # fmt: skip
 def choose_coordinates(
     tangents: Tangents, embedding: Embedding, *, subset_size: int, zeta: float | None = None,
     percentile: float = 75.0, search: str = "exhaustive", random_state: int = 0, do: Do = call,
 ) -> SearchResult:  # fmt: skip
     """Choose among the coordinates of a map that are not stray, by Algorithm 2; what is doubtful is told of."""
     bases, values, backend = tangents.bases, embedding.eigenvalues, backend_of(tangents.bases)
-    kept = candidates(embedding.vectors, subset_size)
-    if len(kept) < len(values):
+    stray = stray_coordinates(embedding.vectors)
+    kept = [k for k in range(len(values)) if k not in stray]
+    if subset_size <= len(kept) < len(values):  # all, if too few are left for a set
         bases, values = bases[:, backend.asarray(kept)], values[kept]
     limits = {"random_state": random_state} if search == "submodular" else {}
     found = independent_coordinates(bases, values, subset_size, zeta, percentile, search=search, do=do, **limits)
-    found = renumber(found, kept)
+    if len(values) == len(kept):
+        found = renumber(found, kept)
     if found.details.get("gap"):
         gap = f"{found.details['gap']:.3g}"
         text = f"branch and bound stopped at its limit: the loss of another set may be higher by up to {gap}"
@@ -181,6 +187,54 @@ def choose_coordinates(
         )
         tell(warning("search.regret", f"{text}; the set for zeta = 0 is returned", advice))
     return found
+
+
+# --- another sample -------------------------------------------------------------------------------------------------
+
+
+class NearPair(NamedTuple):
+    """Two neighbouring coordinates, 0-based, whose eigenvalues nearly coincide, and their relative difference."""
+
+    first: int
+    second: int
+    difference: float
+
+
+def near_pairs(eigenvalues: np.ndarray, near: float = NEAR) -> tuple[NearPair, ...]:
+    """Neighbours with ``(larger - smaller) / larger <= near``."""
+    values = np.asarray(eigenvalues, dtype=float)
+    differences = np.diff(values) / np.maximum(np.abs(values[1:]), 1e-300)
+    return tuple(NearPair(int(k), int(k) + 1, float(differences[k])) for k in np.flatnonzero(differences <= near))
+
+
+def same_up_to_twins(one: tuple[int, ...], other: tuple[int, ...], pairs: tuple[NearPair, ...]) -> bool:
+    """Whether two sets take as many members from each run of nearly equal eigenvalues."""
+    group = {k: k for k in (*one, *other)}
+    for pair in pairs:  # rising, so that runs of three and more are joined too
+        group[pair.second] = group.get(pair.first, pair.first)
+    return sorted(group.get(k, k) for k in one) == sorted(group.get(k, k) for k in other)
+
+
+def recurrence(bases: np.ndarray, n: int, found: SearchResult, eigenvalues: np.ndarray) -> float:
+    """Return the share of other samples of n points that would choose the same set up to twins, of the best ones.
+
+    Eigenvectors and zeta are kept. This sample and another each have their own error, so that the difference between
+    the scores of two sets varies with twice the variance that the mean over n points has; the tangent bases of some of
+    the points (q, m, d) tell it.
+    """
+    best = ranked(found.subsets, found.scores, eigenvalues, found.zeta)[:RIVALS]
+    sets = found.subsets[best]
+    losses = found.scores[best] - found.zeta * penalties(sets, eigenvalues)
+    scores = log_volumes(bases, sets)
+    values, axes = np.linalg.eigh(2 / n * np.cov(scores.T).reshape(len(sets), -1))
+    drawn = np.random.default_rng(0).normal(size=(DRAWS, len(sets))) * np.sqrt(np.maximum(values, 0))
+    winners, times = np.unique((losses + drawn @ axes.T).argmax(axis=1), return_counts=True)
+    pairs = near_pairs(eigenvalues)
+    same = [same_up_to_twins(found.subset, tuple(sets[k].tolist()), pairs) for k in winners]
+    return float(times @ same) / DRAWS
+
+
+# --- the searches by themselves --------------------------------------------------------------------------------------
 
 
 @at_home
@@ -211,15 +265,11 @@ def search_exhaustive(
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_exhaustive(bases, embedding.eigenvalues, subset_size=2)
-    >>> found.subset
-    (0, 6)
-    >>> found.details["guarantee"]
-    'exact'
+    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    >>> found = ies_gpu.search_exhaustive(strip.bases, strip.eigenvalues, subset_size=2)
+    >>> found.subset, found.details["guarantee"]
+    ((0, 6), 'exact')
     """
     return _searched("exhaustive", bases, eigenvalues, subset_size, zeta, percentile)
 

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     cluster: Any = nullcontext()
     if args.scheduler:
-        from ..cluster.client import connected
+        from ..cluster.team import connected
 
         cluster = connected(args.scheduler)
     with cluster as client:

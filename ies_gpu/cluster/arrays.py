@@ -136,7 +136,6 @@ class TallBackend:
 
 
 def taken_columns(backend: Backend, V: Any, columns: Any) -> Any:
-    """Return some columns, as an array of their own."""
     return backend.xp.ascontiguousarray(V[:, columns if isinstance(columns, slice) else backend.asarray(columns)])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -30,11 +30,14 @@ from ..embedding.eigensolvers.choose_solver import (
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
+from ..embedding.transition import SparseKernel
 from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
-from .matrix import BlockLaplacian, Rows
 from .source import SAMPLE, every
 from .team import Call, Team, as_it_is, calls, item, joined
+
+if TYPE_CHECKING:
+    from .matrix import BlockLaplacian, Rows
 
 Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
 Pairs = tuple[np.ndarray, Pieces, Accuracy]  # values, vectors, how good they are
@@ -48,9 +51,8 @@ class TopLevel(Level):
 
     def __init__(self, graph: BlockLaplacian) -> None:
         self.team, self.graph, self.n = graph.team, graph, int(graph.sizes.sum())
-        team = self.team
-        self.entries = team.map(symmetric_entries, graph.transitions, graph.roots)
-        self.backend: Any = TallBackend(team, graph.sizes)
+        self.entries = self.team.map(symmetric_entries, graph.transitions, graph.roots)
+        self.backend: Any = TallBackend(graph.team, graph.sizes)
         self.products = self.columns = 0
         self.steps, self.late = multilevel.FIRST_STEPS, None
 
@@ -59,7 +61,15 @@ class TopLevel(Level):
         team, sizes = self.team, self.graph.sizes.tolist()
         squares = team.map(lambda _, root, n: float((root[:n] * root[:n]).sum()), self.graph.roots, sizes)
         self.length = float(np.sqrt(team.total(squares)))  # of the roots: divided by it they are the top vector
-        self.cells = team.map(own_cells, *self._chances(), self.graph.roots, self.length)
+        Y, looks = Pieces(team, team.map(random_signs, sizes, list(range(len(sizes)))), (self.n, 32)), []
+        for step in range(1, multilevel.LOOKS[-1] + 1):
+            Y = self.product(Y)
+            if step in multilevel.LOOKS:  # chances of return
+                looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
+            if step == 1:
+                Y = Y[:, :8]
+        some = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
+        self.cells = team.map(own_cells, *looks, float(np.median(np.concatenate(some))), self.graph.roots, self.length)
         counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
         shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())
         merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
@@ -75,20 +85,6 @@ class TopLevel(Level):
         # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
         self.coarse: Any = SimpleNamespace(n=cells, late=None)
 
-    def _chances(self) -> tuple[Any, ...]:
-        """Return each point's chances of return at three looks, by block, and about the median of the first."""
-        team, sizes = self.team, self.graph.sizes
-        Y = Pieces(team, team.map(random_signs, sizes.tolist(), list(range(len(sizes)))), (self.n, 32))
-        looks = []
-        for step in range(1, multilevel.LOOKS[-1] + 1):
-            Y = self.product(Y)
-            if step in multilevel.LOOKS:
-                looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
-            if step == 1:
-                Y = Y[:, :8]
-        sample = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
-        return *looks, float(np.median(np.concatenate(sample)))
-
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
         self.columns += V.shape[1]
@@ -99,19 +95,17 @@ class TopLevel(Level):
     def exact(self, V: Pieces) -> Pieces:
         """Return ``S V`` in float64."""
         self.columns += V.shape[1]
-        scaled = self.team.map(over_root, V.parts, self.graph.roots)
-        others = self.team.exchanged(scaled)
-        parts = self.team.map(exact_product, self.graph.transitions, self.graph.roots, scaled, others)
+        graph, scaled = self.graph, self.team.map(over_root, V.parts, self.graph.roots)
+        parts = self.team.map(exact_product, graph.transitions, graph.roots, scaled, self.team.exchanged(scaled))
         return Pieces(self.team, parts, V.shape)
 
     def smoothed(self, Z: Any, R: Pieces | None = None, chosen: Any = None, scale: Any = None) -> Pieces:
         self.products += 1
         self.columns += Z.shape[1]
-        team, rest = self.team, None if R is None else R.parts
+        team, cells = self.team, enumerate(self.wanted)
         # taken where they are: only the cells that a block needs travel
-        cells = enumerate(self.wanted)
         taken = [team.send(lambda at, Z, own: Z[at.asarray(own)], *Z.parts, own, at=0, to=i) for i, own in cells]
-        parts = team.map(smoothed_product, self.merged, taken, rest, chosen, scale)
+        parts = team.map(block_product, self.merged, None if R is None else R.parts, chosen, taken, (), scale)
         return Pieces(team, parts, (self.n, Z.shape[1]))
 
     def restricted(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
@@ -146,18 +140,12 @@ def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, An
     A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
     fits there: such graphs are small, or so dense that few points make up a neighbourhood.
     """
-    n = int(graph.sizes.sum())
+    team, n, why = graph.team, int(graph.sizes.sum()), "it is too dense for the multilevel method"
     if has_many_neighbourhoods(n, graph.nnz, count):
         try:
             return multilevel_pairs(graph, count, tol, info, progress)
         except (NotConvergedError, np.linalg.LinAlgError) as doubt:
-            info["fallback"] = str(doubt)
-    return pairs_on_one(graph, count, tol, info)
-
-
-def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any]) -> Pairs:
-    """Return the leading pairs from one worker, which gets the whole matrix."""
-    team, n, why = graph.team, int(graph.sizes.sum()), info.get("fallback", "it is too dense for the multilevel method")
+            info["fallback"] = why = str(doubt)
     what, advice = f"the matrix ({why})", f"lower {option('bandwidth')} or use larger workers"
     refuse_beyond(team, 40 * graph.nnz, "cluster.matrix_too_large", what, advice)  # with its parts and vectors
     pairs = team.submit(whole_pairs, count, tol, tuple(graph.transitions), tuple(graph.roots), block=0)
@@ -179,11 +167,10 @@ def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[s
         info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
         info["coarse_sizes"] = [level.coarse.n]
     multilevel.check_interlacing(values, coarse.values, count)
-    top = graph.roots, level.length  # vectors are turned so that they have nothing of it; see multilevel.beside_top
-    along = team.total(
-        team.map(lambda at, V, w, length: at.to_host((w[: len(V)] / length) @ V), X[:, :count].parts, *top)
-    )
-    V = Pieces(team, team.map(turned, X[:, :count].parts, *top, multilevel.reflection(along)), (level.n, count))
+    X, top = X[:, :count], (graph.roots, level.length)
+    # vectors are turned so that they have nothing of the top one; see multilevel.beside_top
+    along = team.total(team.map(lambda at, V, w, length: at.to_host((w[: len(V)] / length) @ V), X.parts, *top))
+    V = Pieces(team, team.map(turned, X.parts, *top, multilevel.reflection(along)), (level.n, count))
     accuracy, gram, coupling = measured(level, values, V)
     if accuracy.doubtful.size and np.isfinite(accuracy.residuals).all():
         apart, turn = separated(values[1:count], gram[1:, 1:], coupling[1:, 1:])
@@ -198,8 +185,13 @@ def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[s
 
 def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, np.ndarray, np.ndarray]:
     """Return the accuracy of vectors in pieces, their inner products, and those with their residuals."""
-    sums = level.team.map(squares_and_gram, level.exact(V).parts, V.parts, values[: V.shape[1]].copy())
-    squares, gram, coupling = level.team.total(sums)
+
+    def sums(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, ...]:
+        R = SV - V * backend.asarray(values)
+        return tuple(backend.to_host(part) for part in ((R * R).sum(axis=0), V.T @ V, V.T @ R))
+
+    parts = level.team.map(sums, level.exact(V).parts, V.parts, values[: V.shape[1]].copy())
+    squares, gram, coupling = level.team.total(parts)
     noise = max(ROUNDING, float(np.abs(coupling[1:, 0]).max(initial=0.0)))
     return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
@@ -213,15 +205,18 @@ def symmetric_entries(backend: Backend, P: Rows, root: Any) -> Matrix:
     return indptr, matrix.indices, plain_multilevel.symmetric_entries(indptr, matrix.indices, matrix.data, root)
 
 
-def block_product(backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...]) -> Any:
-    one = None if R is None else R.dtype.type(1)
-    return backend.kernels.block_product(*S, joined(backend, V, others), R, one, chosen=sent_to(backend, chosen))
+def block_product(
+    backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...], scale: Any = None
+) -> Any:
+    """Return the rows of a block of S or S P0 times V and what comes from others; see :meth:`Level.smoothed`."""
+    if chosen is not None:
+        chosen = tuple(map(backend.asarray, chosen))
+    scale = backend.asarray(scale) if scale is not None else None if R is None else R.dtype.type(1)
+    return backend.kernels.block_product(*S, joined(backend, V, others), R, scale, chosen=chosen)
 
 
 def exact_product(backend: Backend, P: Rows, root: Any, V: Any, others: tuple[Any, ...]) -> Any:
-    matrix = P.matrix
-    product = backend.kernels.spmm(matrix.indptr, matrix.indices, matrix.data, joined(backend, V, others))
-    return root[: P.n, None] * product
+    return root[: P.n, None] * (SparseKernel(P.matrix) @ joined(backend, V, others))
 
 
 def over_root(backend: Backend, V: Any, root: Any) -> Any:
@@ -269,10 +264,9 @@ def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.nd
     return V
 
 
-def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the squares of residuals, and the inner products of vectors with each other and with residuals."""
-    R = SV - V * backend.asarray(values)
-    return tuple(backend.to_host(part) for part in ((R * R).sum(axis=0), V.T @ V, V.T @ R))
+def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: Any) -> Any:
+    columns, factors = map(backend.asarray, (columns, factors))
+    return backend.kernels.restrict(backend.asarray(cells.starts), cells.weights, R)[:, columns] * factors
 
 
 # --- cells: columns of a block are those of its own cells, then those of other blocks, by block -----------------------
@@ -354,18 +348,3 @@ def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: tuple[tupl
         level, over_all(points), over_all(held), count, lambda cuts: over_all(cells_of(n, True, cuts) for n in sizes)
     )
     return level
-
-
-def smoothed_product(backend: Backend, merged: Matrix, Z: Any, R: Any, chosen: Any, scale: Any) -> Any:
-    scale = None if scale is None else backend.asarray(scale)
-    return backend.kernels.block_product(*merged, Z, R, scale, chosen=sent_to(backend, chosen))
-
-
-def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: Any) -> Any:
-    columns, factors = sent_to(backend, (columns, factors))
-    return backend.kernels.restrict(backend.asarray(cells.starts), cells.weights, R)[:, columns] * factors
-
-
-def sent_to(backend: Backend, chosen: Any) -> Any:
-    """Return columns and factors in the memory of a worker."""
-    return None if chosen is None else tuple(backend.asarray(part) for part in chosen)

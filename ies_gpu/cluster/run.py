@@ -17,9 +17,9 @@ from ..backend.steps import Do, call, report, step
 from ..choice.criterion import log_volumes
 from ..choice.rmetric import Tangents, tangent_spaces, tangents
 from ..choice.search import SearchResult
-from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
+from ..embedding.points import holds_enough, in_parts, left_out, refuse_small_part
 from ..findings import ClusterError, one_line, option, refusal, tell
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
@@ -29,7 +29,7 @@ from ..run.run import Log, Progress, Run
 from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
-from .source import Source, facts_of_points, keep_points, partition
+from .source import Source, collect, facts_of_points, partition
 from .team import Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
@@ -88,7 +88,11 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))
-        points = team.map(keep_points, [points[i] for i in left], [keep[i] for i in left])
+        kept = calls(
+            lambda at, own, keep: (own.rows[keep], own.X[at.asarray(np.flatnonzero(keep))]),
+            [points[i] for i in left], [keep[i] for i in left],
+        )  # fmt: skip
+        points = team.map(collect, [(own,) for own in kept])
     facts = {"graph_components": count, "approximations": []}
     known, sample = do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts | known, sample)
@@ -101,6 +105,11 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
     values, V, accuracy = eigenpairs(laplacian, n_components + 1, tol, info, report)
     check_pairs(values, accuracy, tol, "the workers", tell)
     phi = team.map(over_root, V[:, 1:].parts, laplacian.roots)
+
+    def length_and_sign(backend: Backend, phi: Any, P: Rows, *start: int) -> tuple[np.ndarray, np.ndarray]:
+        along = backend.asarray(start_vector(*start)[P.rows]) @ phi  # which decides on signs
+        return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(along)
+
     start = laplacian.n_input, random_state
     squares, along = team.total(team.map(length_and_sign, phi, laplacian.transitions, *start))
     factors = np.where(along < 0, -1.0, 1.0) / np.sqrt(squares)
@@ -108,12 +117,6 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
     team.wait(vectors.parts)
     few = {name: getattr(accuracy, name)[1:] for name in ("residuals", "gaps", "angles")}
     return Embedding(vectors, 1.0 - values[1:], **few, info=info)
-
-
-def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the squares of eigenvectors, and their products with the start vector, which decide on signs."""
-    start = backend.asarray(start_vector(n, seed)[P.rows])
-    return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(start @ phi)
 
 
 @step("tangents")
@@ -146,7 +149,12 @@ def assemble_in_blocks(
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))
     Y, team = embedding.vectors, laplacian.team
     factors = np.full(Y.shape[1], np.sqrt(len(Y)) if options.scale == "rms" else 1.0)
-    if options.scale == "diffusion":  # see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`
+    if options.scale == "diffusion":  # see :func:`ies_gpu.embedding.diffusion.scale_factors`
+
+        def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
+            weights = root[: len(Y)] ** 2
+            return backend.to_host(weights @ (Y * Y)), float(weights.sum())
+
         squares, whole = team.total(team.map(weighted_squares, Y.parts, laplacian.roots))
         factors = abs(1.0 - embedding.eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
     tall = [Y * factors, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
@@ -156,11 +164,6 @@ def assemble_in_blocks(
         rotation=None if weights is None else in_units(weights, found.subset, factors),
         diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found) | {"stray_points": []},
     )
-
-
-def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
-    weights = root[: len(Y)] ** 2
-    return backend.to_host(weights @ (Y * Y)), float(weights.sum())
 
 
 # --- the way back: the user's order of points -------------------------------------------------------------------------
@@ -198,6 +201,11 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
     team = source.team
     sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
     chunks = []
+
+    def rows_between(_: Backend, packed: tuple[np.ndarray, ...], first: int, last: int) -> tuple[np.ndarray, ...]:
+        chosen = np.flatnonzero((packed[0] >= first) & (packed[0] < last))
+        return tuple(array[chosen] for array in packed)
+
     for a, b in pairwise(source.ends.tolist()):
         holders = [i for i, own in enumerate(owners) if ((own >= a) & (own < b)).any()]
         if holders:
@@ -214,11 +222,6 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
         ]
         found[name] = da.concatenate(parts, axis=0)
     return found
-
-
-def rows_between(backend: Backend, packed: tuple[np.ndarray, ...], first: int, last: int) -> tuple[np.ndarray, ...]:
-    chosen = np.flatnonzero((packed[0] >= first) & (packed[0] < last))
-    return tuple(array[chosen] for array in packed)
 
 
 def one_chunk(backend: Backend, pieces: tuple[tuple[np.ndarray, ...], ...]) -> tuple[np.ndarray, ...]:

@@ -18,8 +18,8 @@ from ..backend import Backend, get_backend
 from ..backend.array import sample_rows, spaced_rows
 from ..backend.steps import step
 from ..choice.lost import SAMPLE as LOOKED_AT
-from ..embedding.connectivity import SURE, refuse_alike, sampled_degree, weights_near
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
+from ..embedding.points import SURE, refuse_alike, sampled_degree
 from ..findings import ClusterError, brief, refusal
 from ..options import Options
 from ..results.selection import ROWS, digest_of_rows
@@ -53,8 +53,13 @@ class Source:
         self.ends: np.ndarray  # where chunks begin, and n
         self.chunks: list[Any]  # futures of the rows of each, as float64
         options.check_shape(self.n, self.width)
-        if self.local:
-            refuse_large_result(self.n, options)
+        if self.local:  # before the work
+            m, d = options.n_components, options.intrinsic_dim
+            need = 8 * self.n * (m + d + 10 + m * d * bool(options.keep_bases))
+            if need > (free := get_backend("cpu").free_memory()):
+                text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
+                way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
+                raise refusal("cluster.result_too_large", text, way, ClusterError)
         if is_dask:
             X = X.rechunk({1: -1})
             self.ends = np.concatenate([[0], np.cumsum(X.chunks[0])])
@@ -71,18 +76,7 @@ class Source:
         self.chunks = [team.submit(checked, part, spans[k][0], block=k) for k, part in enumerate(parts)]
 
 
-def refuse_large_result(n: int, options: Options) -> None:
-    """Raise, before the work, if the result does not fit the client."""
-    m, d = options.n_components, options.intrinsic_dim
-    need, free = 8 * n * (m + d + 10 + m * d * bool(options.keep_bases)), get_backend("cpu").free_memory()
-    if need > free:
-        text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
-        way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
-        raise refusal("cluster.result_too_large", text, way, ClusterError)
-
-
 def open_rows(path: str) -> Any:
-    """Map a file whose rows can be read one by one."""
     if Path(path).suffix.lower() != ".npy":
         text, way = f"{path}: with client, points are read from .npy", "pass a Dask array, as of dask.array.from_zarr"
         raise refusal("X.format", text, way)
@@ -93,7 +87,6 @@ def open_rows(path: str) -> Any:
 
 
 def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
-    """Read some rows of a file."""
     try:
         opened = open_rows(path)
     except FileNotFoundError:
@@ -149,12 +142,10 @@ def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
     Of many points those without neighbours show as parts of the graph.
     """
     refuse_points((n, sample.shape[1]), bool((sample != sample[0]).any()), np.abs(sample).max() > 1 / LARGEST)
-    backend = get_backend("cpu")
     if len(sample) == n:
         sampled_degree(sample, options.radius, options.bandwidth, options.disconnected)
     else:
-        weights = weights_near(sample, sample[:: max(1, len(sample) // SURE)], options.bandwidth, backend)
-        refuse_alike(float(weights.mean()) / len(sample), n, options.bandwidth)
+        refuse_alike(sample, sample[:: max(1, len(sample) // SURE)], n, options.bandwidth)
 
 
 @step("checks")
@@ -203,7 +194,6 @@ def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:
 
 
 def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:
-    """Return each ``step``-th row."""
     return X[::step]
 
 
@@ -218,20 +208,12 @@ def split(
     return [(first + rows, X[rows]) for rows in members]
 
 
-def collect(backend: Backend, pieces: tuple[tuple[np.ndarray, np.ndarray], ...]) -> Points:
-    """Return the points of a block, in spatial order."""
-    rows, X = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return in_space(backend, rows, backend.asarray(X))
-
-
-def in_space(backend: Backend, rows: np.ndarray, X: Any) -> Points:
+def collect(backend: Backend, pieces: tuple[tuple[np.ndarray, Any], ...]) -> Points:
+    """Return the points of a block from their rows in the input and coordinates, in spatial order."""
+    rows = np.concatenate([own for own, _ in pieces])
+    X = backend.xp.concatenate([backend.asarray(own) for _, own in pieces])
     order = spatial_order(X)
     return Points(rows[backend.to_host(order)], X[order])
-
-
-def keep_points(backend: Backend, points: Points, keep: np.ndarray) -> Points:
-    """Return some of the points, in spatial order."""
-    return in_space(backend, points.rows[keep], points.X[backend.asarray(np.flatnonzero(keep))])
 
 
 def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, ...]:

@@ -7,7 +7,8 @@ the input. Nothing is scattered from the client and nothing is changed in place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -30,6 +31,23 @@ PARSING = Lock()
 LOOK = 5.0  # seconds between two looks at the workers
 MUCH = 1 << 62  # bytes that a worker without a limit may use
 MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[Any]:
+    """Yield a client of the scheduler at an address."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError("a cluster needs Dask; install it with: pip install 'ies-gpu[dask]'") from None
+    try:
+        client = Client(scheduler, timeout="10s")
+    except (OSError, ValueError) as error:  # a timeout is an OSError
+        text = f"no Dask scheduler answers at {scheduler} ({error})"
+        advice = "start one with 'dask scheduler', or check the address"
+        raise refusal("cluster.no_scheduler", text, advice, ClusterError) from None
+    with client:
+        yield client
 
 
 @dataclass(frozen=True)  # and no tuple, into which Dask would look
@@ -93,7 +111,6 @@ class Team:
         return self.client.sync(self.client.scheduler.identity)["workers"]
 
     def memory_limits(self) -> dict[str, int]:
-        """Return the bytes that each worker may use."""
         return {address: about["memory_limit"] or MUCH for address, about in self.known().items()}
 
     def memory_of_first(self) -> int:
@@ -120,7 +137,6 @@ class Team:
         self.places = [self.workers[int(i)] for i in np.searchsorted(ends, np.arange(count), side="right")]
 
     def place(self, block: int) -> str:
-        """Return the worker of a block."""
         return self.places[block % len(self.places)]
 
     # --- tasks -------------------------------------------------------------------------------------------------------
@@ -230,7 +246,6 @@ def prepared(argument: Any, futures: list[Any]) -> Any:
 
 
 def result_of(part: Any, backend: Backend, given: tuple[Any, ...]) -> Any:
-    """Return the value of an argument on the worker."""
     if isinstance(part, Call):
         return part.function(backend, *result_of(part.arguments, backend, given))
     if type(part) is tuple:
@@ -244,7 +259,6 @@ def _backend(device: str, threads: int | None) -> Backend:
 
 
 def sent(backend: Backend, own: Any, outgoing: dict[int, Any], to: int) -> Any:
-    """Return the rows of a block that another one needs."""
     index = outgoing[to]
     return own[backend.to_host(index) if isinstance(own, np.ndarray) else index]  # labels are exchanged on the host
 
@@ -255,10 +269,8 @@ def joined(backend: Backend, own: Any, others: tuple[Any, ...]) -> Any:
 
 
 def item(backend: Backend, values: Any, i: int) -> Any:
-    """Return one of several results of a task."""
     return values[i]
 
 
 def as_it_is(backend: Backend, value: Any) -> Any:
-    """Return a result, moved to the worker of the task."""
-    return value
+    return value  # moved to the worker of the task

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.base import WIDE
 from ..findings import Finding, OutOfMemoryError, option, refusal, tell, warning
 from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
@@ -53,12 +54,8 @@ class Size(NamedTuple):
     w: int
 
     @property
-    def index_bytes(self) -> int:
-        return 4 if self.z < 2**31 else 8
-
-    @property
     def matrix(self) -> float:
-        return (self.w + self.index_bytes) * self.z
+        return (self.w + (4 if self.z < WIDE else 8)) * self.z
 
     @property
     def wants_multilevel(self) -> bool:
@@ -74,7 +71,7 @@ class Room(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What was decided."""
+    """How to store a kernel: whether multilevel fits, the bytes, the seconds, over those of the quickest way."""
 
     storage: str
     multilevel: bool

@@ -1,15 +1,15 @@
-"""Diffusion maps: the slowest eigenvectors of the Laplacian as coordinates."""
+"""Diffusion maps: the slowest eigenvectors of the Laplacian as coordinates, how long they are, which way they point."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..backend import active_backend, at_home, backend_of
-from ..backend.array import Array, column_norms
+from ..backend.array import Array, column_ends, column_maxima, column_means, column_norms, column_sums
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..findings import DisconnectedGraphError, Finding, NotConvergedError, option, refusal, tell, warning
@@ -19,8 +19,10 @@ from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.choose_solver import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
 from .laplacian import Laplacian, check_laplacian, reorder, with_weights
 from .order import Rows
-from .scale_and_sign import signs
 
+CLEAR = 4.0  # standard errors from zero: no other sample of the same points' distribution would say the opposite
+ROUNDING = 1e-3  # standard errors that may be nothing but rounding
+COLUMNS = 64  # of the points that are looked at together
 WORTHLESS = 0.1  # sine of the angle of the first eigenvector from which on nothing is returned
 
 
@@ -77,8 +79,7 @@ class Embedding:
 
 
 def packed_map(found: Embedding) -> dict[str, Any]:
-    """Return what a checkpoint saves of a map; its rows are those of the Laplacian."""
-    return {part.name: getattr(found, part.name) for part in fields(found) if part.name != "rows"}
+    return {part.name: getattr(found, part.name) for part in fields(found) if part.name != "rows"}  # the Laplacian's
 
 
 def unpacked_map(content: dict[str, Any], load: Any, laplacian: Laplacian, **_: Any) -> Embedding:
@@ -217,5 +218,78 @@ def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn:
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
-    """The seeded start vector (n,), in the user's order of points."""
+    """Return the seeded start vector (n,), in the user's order of points."""
     return np.random.default_rng(random_state).normal(size=n)
+
+
+# --- scale and sign, chosen after everything else --------------------------------------------------------------------
+
+
+def scale_factors(
+    Y: Array, eigenvalues: Array, scale: str, *, weights: Array = None, diffusion_time: float = 1.0
+) -> Array:
+    """Return what to multiply each eigenvector (n,) by; see ``scale`` of :func:`ies_gpu.select_coordinates`.
+
+    "diffusion" makes distances in all n - 1 coordinates the diffusion distances at that time: with ``pi`` the weights
+    divided by their sum, ``sum_i pi_i y_k(i)^2 = (1 - lambda_k)^(2 t)``.
+    """
+    backend = backend_of(Y)
+    xp = backend.xp
+    if scale == "diffusion":
+        lengths = xp.sqrt((weights @ (Y * Y)) / weights.sum())
+        return abs(1.0 - backend.asarray(eigenvalues)) ** diffusion_time / lengths
+    return (len(Y) ** 0.5 if scale == "rms" else 1.0) / column_norms(Y)
+
+
+def signs(Y: Array, *, X: Array = None, weights: Array = None) -> Array:
+    """Return the sign, 1 or -1, of each eigenvector (n,), by a rule that knows nothing of seeds and the order of rows.
+
+    The first of these that is at least four standard errors from zero becomes positive: the third moment; the
+    correlation with the squared distance from the mean of the points; that with each column of the points, in turn.
+    Without points, the weights of the Laplacian take their place. Where none is so clear, the clearest counts, and
+    where all are zero to rounding, the order of the rows.
+    """
+    backend = backend_of(Y)
+    best = np.zeros(Y.shape[1])
+    for found in _invariants(Y, X, weights):
+        scores = backend.to_host(found)
+        for k in np.flatnonzero(np.abs(best) < CLEAR):
+            clear = np.flatnonzero(np.abs(scores[k]) >= CLEAR)
+            candidate = scores[k][clear[0] if len(clear) else np.abs(scores[k]).argmax()]
+            if abs(candidate) > abs(best[k]):
+                best[k] = candidate
+        if (np.abs(best) >= CLEAR).all():
+            break
+    if (np.abs(best) < ROUNDING).any():
+        rows = backend.xp.exp(-backend.xp.arange(len(Y), dtype=Y.dtype) / len(Y))[:, None]  # neither even nor odd
+        best = np.where(np.abs(best) < ROUNDING, backend.to_host(_standard_errors(Y, rows))[:, 0], best)
+    return backend.asarray(np.where(best < 0, -1.0, 1.0))
+
+
+def _invariants(Y: Array, X: Array, weights: Array) -> Iterator[Array]:
+    """Yield how many standard errors from zero quantities are that change sign with Y, in the order of the rule."""
+    xp = backend_of(Y).xp
+    Z = Y / column_maxima(xp.abs(Y))
+    cubes = Z * Z * Z
+    yield (column_sums(cubes) / column_norms(cubes))[:, None]
+    if X is None:
+        if weights is not None:
+            yield _standard_errors(Y, weights[:, None])
+        return
+    centre, (low, high) = column_means(X), column_ends(X)
+    unit = float(xp.maximum(high - centre, centre - low).max())  # squares neither overflow nor vanish
+    parts = [slice(first, first + COLUMNS) for first in range(0, X.shape[1], COLUMNS)]
+    squared = xp.zeros((len(X), 1))
+    for part in parts:
+        squared[:, 0] += (((X[:, part] - centre[part]) / unit) ** 2).sum(axis=1)
+    yield _standard_errors(Y, squared)
+    for part in parts:
+        yield _standard_errors(Y, (X[:, part] - centre[part]) / unit)
+
+
+def _standard_errors(Y: Array, V: Array) -> Array:
+    """Return the covariance (m, q) of every column of Y with every column of V, in its own standard errors."""
+    xp = backend_of(Y).xp
+    V = V - column_sums(V) / len(V)
+    spread = xp.sqrt((Y * Y).T @ (V * V))
+    return (Y.T @ V) / xp.where(spread > 0, spread, 1.0)

@@ -12,7 +12,6 @@ from ..backend.steps import Do, step
 from ..findings import option, refusal, tell, warning
 from ..options import Options
 from ..validation import check_kernel, check_real_array
-from .connectivity import largest_part, refuse_small_part, tell_left_out
 from .cost import Size, block_bytes, bytes_by_stage, over_limit
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
@@ -30,6 +29,7 @@ from .laplacian import (
     without_loops,
 )
 from .order import Rows
+from .points import largest_part, tell_left_out
 from .transition import SparseKernel
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
@@ -62,8 +62,7 @@ def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) 
     rows = Rows.every(n_input)
     parts, labels = do(kernel.components)
     if parts > 1:
-        used = largest_part(labels, rows.used, n_input, options.disconnected)
-        refuse_small_part(len(used), n_input, options.n_components)
+        used = largest_part(labels, rows.used, n_input, options.disconnected, options.n_components)
         tell_left_out(used, n_input, parts)
         places = backend.asarray(used)
         part = matrix[places][:, places].tocsr()

@@ -1,4 +1,4 @@
-"""Neighbour graphs: which points are close, and how close."""
+"""Neighbour graphs: which points are close, and how close, in which metric."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ..backend.audit import audit_graph
 from ..backend.base import index_type
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
-from ..findings import option, refusal
-from ..options import explain_keywords
+from ..constraints import Metric
+from ..findings import first_few, option, refusal
+from ..options import METRICS, explain_keywords
 from ..validation import (
     check_array,
     check_integer,
@@ -24,11 +25,12 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .metrics import check_metric, to_euclidean
 from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
+SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
+PRECOMPUTED, AFFINITY = GIVEN = ("precomputed", "precomputed_affinity")  # of the estimators: X is a matrix of pairs
 GROWTH = 1.125  # an array of the graph that is full becomes so many times as long
 FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 
@@ -74,6 +76,10 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     return permute(ordered_radius_graph(X[order], radius), inverse_order(order))
 
 
+def check_metric(metric: Any, *more: str) -> str:
+    return Metric(*METRICS, *more).check("metric", metric)
+
+
 def points_in_metric(X: Array, metric: str) -> Array:
     """Return points whose Euclidean distances are those of the metric, checked not to be copies in it."""
     X = check_points(X)
@@ -82,6 +88,29 @@ def points_in_metric(X: Array, metric: str) -> Array:
         text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
         raise refusal("X.copies", f"{text}rows have the same direction")
     return Z
+
+
+def to_euclidean(X: Array, metric: str) -> Array:
+    """Return checked points whose Euclidean distances are those of the metric; others stay as they are.
+
+    The chord between rows u and v of unit length is ``sqrt(2 - 2 cos(u, v))``; "correlation" centres each row first.
+    """
+    if metric not in SPHERICAL:
+        return X
+    backend = backend_of(X)
+    rows = X - X.mean(axis=1, keepdims=True) if metric == "correlation" else X
+    largest, small = (abs(each).max(axis=1, keepdims=True) for each in (X, rows))
+    bad = small <= 1e-14 * largest  # nothing but rounding is left
+    if bool(bad.any()):
+        bad = backend.to_host(backend.xp.nonzero(bad[:, 0])[0])
+        what = "all zeros" if metric == "cosine" else "constant"
+        those = f"row {bad[0]} is {what}; drop it"
+        if len(bad) > 1:
+            those = f"{len(bad):,} are {what} ({first_few(bad)}); drop them"
+        text = f"{option('metric', metric)} needs a direction for every row of X, but {those}"
+        raise refusal("metric.direction", text)
+    rows = rows / small
+    return rows / backend.xp.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @step("graph", kernel="tile_graph", audit=lambda graph, X, radius, **_: audit_graph(X, graph, radius, backend_of(X)))
@@ -145,6 +174,7 @@ class Cells:
         levels = n_levels(len(Z), CELL)
         self.starts = cell_starts(len(Z), levels)
         self.count = len(self.starts) - 1
+        self.run_length = 1 << (n_levels(self.count, 1) + 1) // 2  # cells side by side, looked at together first
         # how many cells make up a block of rows
         self.a_block = self.count >> min(levels, n_levels(len(Z), backend.rows_a_tile))
         # cells differ by one point at most, and the shorter name their last one twice
@@ -157,6 +187,12 @@ class Cells:
     def corners(self) -> tuple[np.ndarray, np.ndarray]:
         return self.backend.to_host(self.boxes[0]), self.backend.to_host(self.boxes[1])
 
+    @cached_property
+    def runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The boxes around runs of cells, about as many runs as each has cells, on the host."""
+        first, (low, high) = np.arange(0, self.count, self.run_length), self.corners
+        return np.minimum.reduceat(low, first, axis=0), np.maximum.reduceat(high, first, axis=0)
+
     def projected(self, Z: Array) -> Array:
         return Z if self.axes is None else Z @ self.axes
 
@@ -165,25 +201,16 @@ class Cells:
         (a, b), (low, high) = np.searchsorted(self.starts, (first, last)), self.corners
         return self.near_box(low[a:b].min(axis=0), high[a:b].max(axis=0))
 
-    @cached_property
-    def runs(self) -> tuple[int, np.ndarray, np.ndarray]:
-        """How many cells make up a run, about as many as there are runs, and the boxes around each, on the host."""
-        length = 1 << (n_levels(self.count, 1) + 1) // 2
-        first, (low, high) = np.arange(0, self.count, length), self.corners
-        return length, np.minimum.reduceat(low, first, axis=0), np.maximum.reduceat(high, first, axis=0)
-
     def near_box(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return the cells near a box, given by its corners on the host; only those of near runs are looked at."""
-        length, run_low, run_high = self.runs
-        runs = np.flatnonzero(self._within(run_low, run_high, low, high))
-        cells = (runs[:, None] * length + np.arange(length)).ravel()
-        cells = cells[: np.searchsorted(cells, self.count)]
-        lows, highs = self.corners
-        return cells[self._within(lows[cells], highs[cells], low, high)]
 
-    def _within(self, lows: np.ndarray, highs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        gap = np.maximum(0, np.maximum(lows - high, low - highs))
-        return (gap * gap).sum(axis=1) <= self.limit
+        def within(lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+            gap = np.maximum(0, np.maximum(lows - high, low - highs))
+            return (gap * gap).sum(axis=1) <= self.limit
+
+        cells = (np.flatnonzero(within(*self.runs))[:, None] * self.run_length + np.arange(self.run_length)).ravel()
+        cells = cells[: np.searchsorted(cells, self.count)]
+        return cells[within(*(side[cells] for side in self.corners))]
 
     def columns_of(self, near: np.ndarray) -> list[Any]:
         """Return the points of given cells, rising, in pieces that keep a tile small."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,14 +54,9 @@ class Laplacian:
     """
 
     def __init__(
-        self,
-        transition: Any,
-        weights: Array = None,
-        bandwidth: float | None = None,
-        *,
-        rows: Rows | None = None,
+        self, transition: Any, weights: Array = None, bandwidth: float | None = None, *, rows: Rows | None = None,
         facts: dict[str, Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.stored, self.operator_weights, self.bandwidth = transition, weights, bandwidth
         self.rows = Rows.every(transition.shape[0]) if rows is None else rows
         self.shape = getattr(transition, "shape", (len(self.rows.order),) * 2)
@@ -237,14 +231,10 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     >>> bool(np.allclose(laplacian.transition.sum(axis=1), 1))
     True
     """
-    alpha = check_alpha(alpha)
+    alpha = check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
     return normalise(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
-
-
-def check_alpha(alpha: Any) -> float:
-    return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
 
 
 @step("laplacian")
@@ -264,19 +254,15 @@ def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> La
     return Laplacian(kernel.scale_rows_and_columns(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
-def facts_of(
-    parts: int | None, degree: float, approximations: Sequence[str] = (), storage: Any = None
-) -> dict[str, Any]:
+def facts_of(parts: int | None, degree: float, approximations: Any = (), storage: Any = None) -> dict[str, Any]:
     known = {"graph_components": parts, "mean_degree": degree}
     return known | {"approximations": list(approximations), "storage": storage or {}}
 
 
-def product_difference(kernel: Kernel, *_: Any) -> float | None:
-    """Return how far products with sampled rows are from plain code; None where there are no single entries."""
-    return audit_products(kernel.matrix, kernel.backend) if isinstance(kernel, SparseKernel) else None
-
-
-@step("products", kernel="spmm", audit=product_difference, again=False)
+@step(
+    "products", kernel="spmm", again=False,  # tiles have no single entries
+    audit=lambda K, *_: audit_products(K.matrix, K.backend) if isinstance(K, SparseKernel) else None,
+)  # fmt: skip
 def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
     """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
 

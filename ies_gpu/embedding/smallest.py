@@ -12,7 +12,7 @@ from ..backend.steps import step
 from ..findings import DisconnectedGraphError, NotConvergedError, refusal, tell, warning
 from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse
-from .diffusion import Embedding, leading_pairs, start_vector
+from .diffusion import Embedding, leading_pairs, signs, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
 from .eigensolvers.choose_solver import SOLVERS, SymmetricTransition
 from .eigensolvers.factorised import ShiftedInverse, symmetric_on_host
@@ -20,7 +20,6 @@ from .eigensolvers.lanczos import is_small, krylov, lanczos
 from .eigensolvers.solver_costs import Factorisation
 from .laplacian import Laplacian
 from .order import host_of
-from .scale_and_sign import signs
 from .transition import SparseKernel
 
 SYMMETRIC = 1e-8  # of the largest entry: what L may differ from its transpose by
@@ -100,9 +99,13 @@ def smallest_eigenpairs(
     apart = np.where(groups[:, None] == groups, np.inf, abs(exact[:, None] - exact)).min(axis=1)
     gaps = backend.asarray(np.minimum(scale * pairs.accuracy.gaps[to_host(order)], apart))
     residuals, angles = column_norms(LV - V * values)[order], backend.asarray(pairs.accuracy.angles)[order]
-    found = Embedding(V[:, order], values[order], residuals, gaps, angles, pairs.info | {"random_state": seed})
-    check_smallest(found, tol * scale)
-    return found
+    if not (worst := float(residuals.max())) <= tol * scale:
+        text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol * scale:.0e}"
+        tell(warning("eigenvectors.residual", text, "treat close eigenvalues with care or ask for fewer"))
+    if mixed := np.flatnonzero(to_host(angles) > ANGLE).tolist():
+        text = f"columns {mixed} may be mixed with each other or with the next (gap {to_host(gaps)[mixed].min():.1g})"
+        tell(warning("eigenvectors.mixed", text, "lower tol, or ask for more or fewer eigenpairs"))
+    return Embedding(V[:, order], values[order], residuals, gaps, angles, pairs.info | {"random_state": seed})
 
 
 def symmetric_laplacian(laplacian: Any) -> Array:
@@ -180,13 +183,3 @@ def found_vector(L: Array, scale: float, start: np.ndarray) -> Array:
             return bool(residuals[0] <= 0.1 * AIM * values[0])
 
         return backend.asarray(inverse(lanczos(inverse, 1, start, 0.0, sure=1, enough=enough)[1][:, 0]))
-
-
-def check_smallest(found: Embedding, limit: float) -> None:
-    worst, angles, gaps = float(found.residuals.max()), to_host(found.angles), to_host(found.gaps)
-    if not worst <= limit:
-        text = f"the eigensolver reached a residual of {worst:.1e} instead of {limit:.0e}"
-        tell(warning("eigenvectors.residual", text, "treat close eigenvalues with care or ask for fewer"))
-    if mixed := np.flatnonzero(angles > ANGLE).tolist():
-        text = f"columns {mixed} may be mixed with each other or with the next (gap {gaps[mixed].min():.1g})"
-        tell(warning("eigenvectors.mixed", text, "lower tol, or ask for more or fewer eigenpairs"))

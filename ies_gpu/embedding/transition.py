@@ -113,15 +113,19 @@ class TiledKernel:
     has_matrix = False
     approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
 
-    def __init__(self, X: Array, *, bandwidth: float, radius: float, store: bool) -> None:
+    def __init__(self, X: Array, *, bandwidth: float, radius: float, store: bool, side: int = TILE) -> None:
         self.backend = backend_of(X)
         self.shape = (len(X), len(X))
         self.points = (X - X.mean(axis=0)) / bandwidth
         self.diagonal = 1.0
         self.limit = (radius / bandwidth) ** 2
-        self.starts = cell_starts(len(X), n_levels(len(X), TILE))
+        self.starts = cell_starts(len(X), n_levels(len(X), side))
         self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
-        self.pairs = self._near_pairs(radius / bandwidth)
+        cells, self.pairs = Cells(self.points, radius / bandwidth), list[tuple[int, int]]()
+        for r in range(self.n_blocks):
+            near = cells.starts[cells.near(self.starts[r], self.starts[r + 1])]
+            blocks = np.unique(np.searchsorted(self.starts, near, side="right") - 1)
+            self.pairs += [(r, int(c)) for c in blocks if c >= r]
         self.tiles, self.nnz = dict[tuple[int, int], Any](), 0
         for done, pair in enumerate(self.pairs):
             tile = self._compute(*pair)
@@ -130,15 +134,6 @@ class TiledKernel:
             if store:
                 self.tiles[pair] = tile
             report(done + 1, len(self.pairs))
-
-    def _near_pairs(self, reach: float) -> list[tuple[int, int]]:
-        cells = Cells(self.points, reach)
-        pairs = []
-        for r in range(self.n_blocks):
-            near = cells.near(self.starts[r], self.starts[r + 1])
-            blocks = np.unique(np.searchsorted(self.starts, cells.starts[near], side="right") - 1)
-            pairs += [(r, int(c)) for c in blocks if c >= r]
-        return pairs
 
     def _compute(self, r: int, c: int) -> Array:
         xp = self.backend.xp

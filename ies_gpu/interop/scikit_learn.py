@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array, extent
-from ..embedding.graph import check_sides, points_in_metric
+from ..embedding.graph import AFFINITY, GIVEN, PRECOMPUTED, check_metric, check_sides, points_in_metric
 from ..embedding.laplacian import with_diagonal
-from ..embedding.metrics import AFFINITY, GIVEN, PRECOMPUTED, check_metric
 from ..embedding.nystrom import ISOLATED, KernelRule
 from ..findings import IESWarning, first_few, listen, one_line, option, refusal, tell, warning
 from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local

@@ -12,7 +12,7 @@ from ..backend.steps import step
 from ..choice.folds import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.lost import ground_of_graph, ground_of_points
 from ..choice.naming import coordinate_names, names_text
-from ..choice.stable import recurrence
+from ..choice.search import recurrence
 from ..findings import Answer, Finding, answer_on, first_few, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
 from .dimension import THRESHOLD, local_spectrum

@@ -15,10 +15,9 @@ from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates, stray_points
 from ..choice.search import SearchResult
 from ..choice.untangle import turns_said
-from ..embedding.diffusion import Embedding
+from ..embedding.diffusion import Embedding, scale_factors, signs
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import Rows
-from ..embedding.scale_and_sign import scale_factors, signs
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings

@@ -14,7 +14,7 @@ from ..backend import at_home, backend_of, device_near, get_backend, to_device, 
 from ..backend.array import Array
 from ..backend.machine import cached_property
 from ..choice.naming import coordinate_names
-from ..embedding.metrics import GIVEN, PRECOMPUTED
+from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
 from ..findings import brief, option, refusal
 from ..options import LOCAL

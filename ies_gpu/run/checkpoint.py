@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,29 +66,23 @@ class Checkpoint:
             sound = self.sound_headers()
             # that of the first stage of this job that is there
             self.own = next((header for header in sound if header["fingerprint"] == self.fingerprint), None)
-            if not resume:
-                self.refuse_what_is_there()
-            elif sound and self.own is None:
+            there = [stage for stage in stages if self.path(stage).exists()]
+            if there and not resume:  # they may have taken days
+                whose = "another job" if self.own is None else "this job"
+                text = f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)})"
+                way = f"pass {option('resume', True)} to continue from what can be used, delete the folder to start "
+                raise refusal("checkpoint.there", text, f"{way}over, or choose another one")
+            if sound and self.own is None:
                 self.tell_of_other_job(sound[0]["job"])
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def note(self, code: str, text: str, advice: str = "") -> None:
         """Warn about what cannot be used or saved; the result is not affected."""
         finding = warning(code, text, advice)
         self.notes.append(str(finding))
         tell(finding, CheckpointWarning)
-
-    def results(self) -> dict[str, Any]:
-        """Return what is known at the end, for ``diagnostics``."""
-        return {"checkpoint": {"folder": str(self.folder), "resumed": self.resumed, "notes": self.notes}}
 
     def has(self, stage: str, after: str) -> bool:
         """Return whether there is a file for a stage of this job, computed from ``after``; it may be damaged."""
@@ -104,7 +98,6 @@ class Checkpoint:
         return self.folder / f"{stage}.npz"
 
     def close(self) -> None:
-        """Release the folder."""
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
@@ -153,23 +146,12 @@ class Checkpoint:
                 raise refusal("checkpoint.foreign_file", text, "choose another folder")
         return sound
 
-    def refuse_what_is_there(self) -> None:
-        """Do not overwrite stages unasked: they may have taken days."""
-        there = [stage for stage in self.stages if self.path(stage).exists()]
-        if there:
-            whose = "another job" if self.own is None else "this job"
-            text = f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)})"
-            way = f"pass {option('resume', True)} to continue from what can be used, delete the folder to start over, "
-            raise refusal("checkpoint.there", text, f"{way}or choose another one")
-
     def tell_of_other_job(self, other: dict[str, Any]) -> None:
         """Warn that the stages there are from another job, and say how it differs."""
         own = self.job
         names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
-        told = [
-            "different data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
-            for name in names
-        ]
+        told = [f"{name} {other.get(name)} there, {own.get(name)} here" for name in names]
+        told = ["different data" if name == "data" else said for name, said in zip(names, told, strict=True)]
         text = f"{self.folder} holds a checkpoint of another job ({'; '.join(told)})"
         self.note("checkpoint.other_job", f"{text}; its stages are recomputed and replaced")
 
@@ -185,7 +167,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def make_folder(folder: Any) -> Path:
-    """Create the folder if it does not exist."""
     if "://" in os.fspath(folder):
         text = f"{option('checkpoint')} must be a local folder, got {folder}"
         raise refusal("checkpoint.remote", text, "mount a volume for it")

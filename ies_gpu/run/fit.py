@@ -14,9 +14,8 @@ from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
 from ..embedding.diffusion import Embedding, diffusion_map
-from ..embedding.graph import csr, points_in_metric
+from ..embedding.graph import SPHERICAL, csr, points_in_metric
 from ..embedding.laplacian import Laplacian
-from ..embedding.metrics import SPHERICAL
 from ..embedding.order import Rows
 from ..embedding.transition import SparseTransition
 from ..findings import option, refusal
@@ -54,12 +53,10 @@ class Inputs(NamedTuple):
 
     @property
     def entry(self) -> str:
-        """The name of what the run starts from."""
         return next(name for name in ENTRIES if name in self.values)
 
     @property
     def value(self) -> Any:
-        """What the run starts from."""
         return self.values[self.entry]
 
     @property
@@ -83,7 +80,6 @@ class Inputs(NamedTuple):
 
 @step("checks")
 def checked_points(X: Any, options: Options, backend: Backend) -> Array:
-    """Return checked points on a device."""
     X = to_device(check_points(X), backend)
     options.check_shape(*X.shape)
     return X

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
 from dataclasses import asdict
 from functools import cache, partial
@@ -62,20 +62,9 @@ class Bar:
             self.bar.update(done - self.bar.n)
 
     def close(self) -> None:
-        """Remove the bar."""
         if self.bar is not None:
             self.bar.close()
             self.bar = None
-
-
-def listener(progress: Progress | bool | None) -> Progress | None:
-    """Return the function to call: yours, a bar for True, none for False."""
-    if progress is None or isinstance(progress, bool):
-        return Bar() if progress else None
-    if not callable(progress):
-        text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
-        raise refusal("progress.type", text, kind=TypeError)
-    return progress
 
 
 @cache
@@ -95,7 +84,12 @@ class Log:
     """
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
-        self.progress = listener(progress)
+        if isinstance(progress, bool):
+            progress = Bar() if progress else None
+        if progress is not None and not callable(progress):
+            text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
+            raise refusal("progress.type", text, kind=TypeError)
+        self.progress = progress
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
         self.findings: list[Finding] = []
@@ -132,11 +126,6 @@ class Log:
             tqdm().write(message, file=sys.stderr)
         else:
             logger.info(message)
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if isinstance(self.progress, Bar):
-            self.progress.close()
 
     def warn(self, finding: Finding) -> None:
         """Keep a finding, and pass it to the caller of ``select_coordinates`` if it is a warning."""
@@ -188,15 +177,9 @@ class Run:
     """
 
     def __init__(
-        self,
-        options: Options,
-        given: Inputs,
-        progress: Progress | bool | None = None,
-        saved: Sequence[str] = (),
-        *,
-        log: Log | None = None,
-        backend: Backend | None = None,
-    ) -> None:
+        self, options: Options, given: Inputs, progress: Progress | bool | None = None, saved: Sequence[str] = (), *,
+        log: Log | None = None, backend: Backend | None = None,
+    ) -> None:  # fmt: skip
         self.options, self.given, self.saved = options, given, saved
         self.log = log or Log(progress)
         self.backend: Backend = backend or get_backend(
@@ -219,7 +202,7 @@ class Run:
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:
-                self.checkpoint = stack.enter_context(self._opened())
+                self.checkpoint = stack.enter_context(closing(self._opened()))
             if self.backend.memory_limit is None:  # it decides on storage and the length of blocks: once for the run
                 before = None if self.checkpoint is None else self.checkpoint.own
                 self.backend.memory_limit = int(before["state"]["memory"]) if before else self.backend.memory_budget()
@@ -237,7 +220,8 @@ class Run:
         return Checkpoint(options.checkpoint, options.resume, job, self.saved)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.log.close()
+        if isinstance(self.log.progress, Bar):
+            self.log.progress.close()
         self.open.__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -259,8 +243,10 @@ class Run:
 
     def results(self) -> dict[str, Any]:
         """Return what is known at the end, for ``diagnostics``."""
-        saved = {} if self.checkpoint is None else self.checkpoint.results()
-        return self.log.results() | {"parameters": self.options.parameters, "audit": self.audit} | saved
+        found = self.log.results() | {"parameters": self.options.parameters, "audit": self.audit}
+        if (saved := self.checkpoint) is not None:
+            found["checkpoint"] = {"folder": str(saved.folder), "resumed": saved.resumed, "notes": saved.notes}
+        return found
 
     def _load(self, step: Step, compute: partial[Any], digest: str) -> Any:
         """Return the heavy part of a saved result; where it is missing or damaged, the result, computed again."""
@@ -290,12 +276,9 @@ class Run:
     def _write(self, name: str, after: str, content: dict[str, Any]) -> str:
         """Save a result with what is known of the run, and return its digest."""
         assert self.checkpoint is not None
-        state: dict[str, Any] = {
-            "audit": self.audit,
-            "findings": list(map(asdict, self.log.findings)),
-            "seconds": self.log.seconds,
-        }
-        state |= {"kernels": self.backend.kernels.NAME, "memory": self.backend.memory_limit}
+        state: dict[str, Any] = {"audit": self.audit, "findings": list(map(asdict, self.log.findings))}
+        state |= {"seconds": self.log.seconds, "kernels": self.backend.kernels.NAME}
+        state["memory"] = self.backend.memory_limit
         with self.log.stage(f"checkpoint {name}"):
             return self.checkpoint.write(name, after, state, content)
 

@@ -10,7 +10,7 @@ import pytest
 import ies_gpu
 from ies_gpu import selection_stability
 from ies_gpu.analysis.stability import Stability, chosen_by, matched_subset
-from ies_gpu.choice.stable import NearPair, same_up_to_twins
+from ies_gpu.choice.search import NearPair, same_up_to_twins
 from ies_gpu.datasets import synthetic
 from ies_gpu.findings import NotConvergedError, refusal
 from tests.manifolds import identified, neumann, rectangle

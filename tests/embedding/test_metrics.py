@@ -8,7 +8,7 @@ import sklearn.neighbors
 from sklearn.metrics import pairwise_distances
 
 from ies_gpu import radius_graph, select_coordinates
-from ies_gpu.embedding.metrics import SPHERICAL
+from ies_gpu.embedding.graph import SPHERICAL
 from ies_gpu.options import METRICS
 from tests.extension import nystrom_extension
 from tests.said import refused

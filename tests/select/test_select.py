@@ -17,7 +17,7 @@ from ies_gpu import (
     radius_graph,
     select_coordinates,
 )
-from ies_gpu.embedding.scale_and_sign import signs
+from ies_gpu.embedding.diffusion import signs
 from tests.comparison import stored_as
 from tests.manifolds import rectangle
 from tests.said import refused, warned

@@ -7,7 +7,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import datasets, diffusion_map, graph_laplacian, select_coordinates
-from ies_gpu.embedding.scale_and_sign import CLEAR, scale_factors, signs
+from ies_gpu.embedding.diffusion import CLEAR, scale_factors, signs
 from tests.said import refused
 
 KNOWN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2, "n_components": 10}
