@@ -125,7 +125,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         text = f"new.obsm has no {use!r}"
         advice = "put the new cells into the same space as adata first, for PCA by (new.X - mean) @ adata.varm['PCs']"
         raise refusal("new.space", text, f"{advice}; a separate PCA would give different axes")
-    model = _model(adata, key, np.asarray(to_host(X), dtype=float), options.get("device", "auto"))
+    model = model_of_cells(adata, key, np.asarray(to_host(X), dtype=float), options.get("device", "auto"))
     rows = spaced_rows(len(model.X), ROWS)
     with listen(IESWarning):
         found = model.transform(model.X[rows])
@@ -139,7 +139,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     return new.obsm[f"X_{key}"]
 
 
-def _model(adata: Any, key: str, X: np.ndarray, device: str) -> Model:
+def model_of_cells(adata: Any, key: str, X: np.ndarray, device: str) -> Model:
     """Return the model of the cells that are in the map, from what ``select`` wrote."""
     about, rotation = adata.uns[key], adata.uns[key].get("rotation")
     whole = np.asarray(adata.obsm[f"X_{key}" if rotation is None else f"{key}_eigenvectors"], dtype=float)
@@ -148,10 +148,8 @@ def _model(adata: Any, key: str, X: np.ndarray, device: str) -> Model:
         values, subset = values[subset], np.arange(len(subset))
     # a file has numbers of NumPy, and no None
     known = {name: np.asarray(value).item() for name, value in about["params"].items() if name in KernelRule._fields}
-    rule = KernelRule(**{"radius": None} | known)
-    return make_model(
-        check_points(X[kept]), whole[kept], values, rule, subset.tolist(), device=device, rotation=rotation
-    )
+    rule, more = KernelRule(**{"radius": None} | known), {"device": device, "rotation": rotation}
+    return make_model(check_points(X[kept]), whole[kept], values, rule, subset.tolist(), **more)
 
 
 def _check_cells(**given: Any) -> None:

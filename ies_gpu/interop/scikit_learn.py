@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
@@ -96,6 +97,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     """What both transformers share: parameters, input, names of the output, and new points."""
 
     # fitted: model_ (a Model), embedding_, eigenvalues_, bandwidth_; an annotation would make them parameters
+    _fit: ClassVar[Callable[..., Any]]  # of entry, points and options, as ``select_coordinates`` takes them
     n_components: int = field(default=20, kw_only=False)
     bandwidth: float | str = "auto"
     n_neighbors: int | None = None
@@ -131,9 +133,6 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """
         entry, X = self._given(X)
         return self._fit(entry, X, self._options(X))
-
-    def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        raise NotImplementedError
 
     @at_home
     @from_table
@@ -291,9 +290,18 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 tell(warning("points.fewer_neighbors", text) if is_k else warning("points.fewer_components", text))
                 asked[name] = n - rest
         if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
-            k = asked["n_neighbors"]
-            asked["bandwidth"] = FIXED if k is None else neighbors_bandwidth(points_in_metric(X, self.metric), k)
+            asked["bandwidth"] = FIXED if (k := asked["n_neighbors"]) is None else self._distance_to_last(X, k)
         return asked
+
+    def _distance_to_last(self, X: Array, k: int) -> float:
+        """Return the median distance to the last neighbour, of several multiples of it the best for maps."""
+        points = points_in_metric(X, self.metric)
+        found = float(backend_of(X).xp.median(backend_of(X).nearest(points, k)[0][:, -1]))
+        if found == 0:
+            text = f"most points have {k} copies of themselves as nearest neighbours, so no bandwidth can be found"
+            ways = f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}"
+            raise refusal("X.copies", text, ways)
+        return found
 
     def _keep(self, X: Array, points: np.ndarray, used: dict[str, Any], **found: Any) -> Self:
         """Store the model, and the coordinates of all points: those left out of the graph count as new."""
@@ -307,20 +315,15 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < n:
             left_out = np.setdiff1d(np.arange(n), points)
             self.embedding_ = backend_of(X).xp.empty((n, chosen.shape[1]))
-            self.embedding_[points], self.embedding_[left_out] = chosen, self._place_left_out(X[left_out], left_out, n)
+            with listen(IESWarning) as said:
+                self.embedding_[points], self.embedding_[left_out] = chosen, self._extend(X[left_out])
+            for finding in said:
+                if finding.code == "new_points.isolated":  # said of these, which are not new
+                    got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
+                    text = f"{len(left_out):,} of {n:,} training points have no neighbour in the map and get {got}"
+                    finding = warning("points.isolated", f"{text} (rows {first_few(left_out)})")
+                tell(finding)
         return self
-
-    def _place_left_out(self, X: Array, rows: np.ndarray, n: int) -> Array:
-        """Return the places of training points that the graph left out; what is said of new points is said of them."""
-        with listen(IESWarning) as said:
-            found = self._extend(X)
-        for finding in said:
-            if finding.code == "new_points.isolated":
-                got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
-                text = f"{len(rows):,} of {n:,} training points have no neighbour in the map and get {got}"
-                finding = warning("points.isolated", f"{text} (rows {first_few(rows)})")
-            tell(finding)
-        return found
 
     def _extend(self, X: Array) -> Array:
         if self._precomputed:  # distances to points that were left out of the map say nothing
@@ -363,8 +366,15 @@ class DiffusionMap(SpectralTransformer):
     """
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        if is_found(asked["bandwidth"]) and not self._precomputed:
-            asked |= self._found(X, asked)
+        if is_found(asked["bandwidth"]) and not self._precomputed and len(X) < FEW:
+            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
+        elif is_found(asked["bandwidth"]) and not self._precomputed:  # the one that the choice finds best
+            with listen(IESWarning) as said:
+                chosen = select_coordinates(X, **asked, keep_bases=False, progress=self.progress)
+            asked |= {name: chosen.diagnostics["parameters"][name] for name in ("bandwidth", "disconnected")}
+            for finding in said:
+                if finding.topic not in ABOUT_THE_CHOICE:
+                    tell(finding)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
         given = Inputs.of(**entry).to_euclidean(options.metric)
         with Run(options, given, self.progress) as run:
@@ -373,17 +383,6 @@ class DiffusionMap(SpectralTransformer):
             coordinates, _ = orient_and_scale(given, options, laplacian, found)
         made = {"coordinates": coordinates, "eigenvalues": found.eigenvalues, "subset": range(options.n_components)}
         return self._keep(X, laplacian.rows.used, options.parameters, **made)
-
-    def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
-        """Find the bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
-        if len(X) < FEW:
-            return guess_sizes(points_in_metric(X, self.metric), asked)
-        with listen(IESWarning) as said:
-            used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
-        for finding in said:
-            if finding.topic not in ABOUT_THE_CHOICE:
-                tell(finding)
-        return {"bandwidth": used["bandwidth"], "disconnected": used["disconnected"]}
 
 
 @estimator
@@ -452,27 +451,14 @@ class IndependentCoordinates(SpectralTransformer):
         return self._keep(X, to_host(found.points), used, **made)
 
 
-def neighbors_bandwidth(X: Array, k: int) -> float:
-    """Return the median distance to the last neighbour, of several multiples of it the best for maps."""
-    backend = backend_of(X)
-    with backend.active():
-        found = float(backend.xp.median(backend.nearest(X, k)[0][:, -1]))
-    if found == 0:
-        text = f"most points have {k} copies of themselves as nearest neighbours, so no bandwidth can be found"
-        raise refusal("X.copies", text, f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}")
-    return found
-
-
 def few_points_bandwidth(X: Array) -> float:
     """Return a bandwidth for a few points, with a radius between those that connect the graph and join all pairs.
 
     The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
     """
     Z = to_host(X)
-    unit = extent(Z)
-    distances = pdist((Z - Z[0]) / unit)
-    longest = linkage(distances, "single")[:, 2].max()
-    return float(unit * np.sqrt(longest * distances.max()) / 3)
+    distances = pdist((Z - Z[0]) / extent(Z))
+    return float(extent(Z) * np.sqrt(linkage(distances, "single")[:, 2].max() * distances.max()) / 3)
 
 
 def guess_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:

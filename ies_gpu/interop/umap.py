@@ -66,26 +66,17 @@ def umap_init(
         advice = f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}"
         tell(warning("umap.not_two", text, f"{advice}. With subset=selection.names there is no warning"))
     chosen = to_host(selection.embedding) if subset is None else Y[:, coordinate_numbers(subset, Y.shape[1])]
-    chosen = chosen[_nearest_kept(selection, X)]
-    rng = np.random.default_rng(check_seed(random_state))
-    scaled = chosen * (REACH / np.abs(chosen).max())
-    return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)
-
-
-def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
-    """Return for each input point its own row in the result, or that of its nearest point that has one."""
-    kept = np.asarray(to_host(selection.points))
-    if X is None and is_whole(selection):
-        return np.arange(len(kept))
-    if X is None:
+    if X is not None:
+        X, kept = to_host(check_points(X)), to_host(selection.points)
+        used, rows = used_points(selection, X), np.full(len(X), -1)
+        rows[kept] = np.arange(len(kept))
+        if len(left_out := np.flatnonzero(rows < 0)):  # each gets the row of its nearest point that was kept
+            rows[left_out] = KDTree(used).query(X[left_out])[1]
+        chosen = chosen[rows]
+    elif not is_whole(selection):
         text = "some points are not in the map, and UMAP needs a row for each"
         advice = "use umap_init(selection, X=X), which gives each of them the row of its nearest point, or fit UMAP to "
         raise refusal("umap.left_out", text, f"{advice}X[selection.points] only")
-    X = to_host(check_points(X))
-    used_points(selection, X)
-    rows = np.full(len(X), -1)
-    rows[kept] = np.arange(len(kept))
-    left_out = np.flatnonzero(rows < 0)
-    if len(left_out):
-        rows[left_out] = KDTree(X[kept]).query(X[left_out])[1]
-    return rows
+    rng = np.random.default_rng(check_seed(random_state))
+    scaled = chosen * (REACH / np.abs(chosen).max())
+    return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)

@@ -16,6 +16,7 @@ from ..validation import LARGEST
 from .figure import COLORS, on_host, tint
 
 GREY = "0.75"
+PLAIN: tuple[tuple[type, Any], ...] = ((bool, bool | np.bool_), (int, numbers.Integral), (float, numbers.Real))
 ENDS = 0.02  # of a turn that angles may leave free at both ends
 
 
@@ -119,9 +120,11 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
     known, found = np.ones(array.shape, dtype=bool), np.full(array.shape, np.nan)
     members = array
     if array.dtype.kind == "O":
-        known = np.array([not _is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
+        known = np.array([not is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
+        own = list(array[known])
+        plain = next((plain for plain, like in PLAIN if all(isinstance(value, like) for value in own)), str)
         try:
-            members = _plainest(list(array[known]))
+            members = np.array([plain(value) for value in own], dtype=object if plain is str else plain)
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
             members = np.empty(0, dtype=np.void)
     if members.dtype.kind not in "fbiuOUS":
@@ -138,22 +141,15 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
     return _used(found, [str(names[k]) for k in order], most)
 
 
-def _natural(word: str) -> list[tuple[float, str]]:
-    """Return a key that sorts digits in words by size ("c2" before "c10"), and before letters."""
-    return [(float(part), "") if part.isdecimal() else (np.inf, part) for part in re.split(r"(\d+)", word) if part]
-
-
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, or what pandas puts in their place."""
     missing = value is None or type(value).__name__ in ("NAType", "NaTType")
     return missing or (isinstance(value, float) and value != value)
 
 
-def _plainest(members: list[Any]) -> np.ndarray:
-    """Return Python objects as booleans, integers, floats or words, the first that all of them are."""
-    kinds: tuple[tuple[type, Any], ...] = ((bool, bool | np.bool_), (int, numbers.Integral), (float, numbers.Real))
-    kind = next((kind for kind, own in kinds if all(isinstance(value, own) for value in members)), str)
-    return np.array([kind(value) for value in members], dtype=object if kind is str else kind)
+def _natural(word: str) -> list[tuple[float, str]]:
+    """Return a key that sorts digits in words by size ("c2" before "c10"), and before letters."""
+    return [(float(part), "") if part.isdecimal() else (np.inf, part) for part in re.split(r"(\d+)", word) if part]
 
 
 def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, tuple[str, ...], int]:

@@ -60,7 +60,9 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     {examples}
     >>> figure = plot.path(selection)
     """
-    sets = shown_sets(check_selection(selection))
+    chosen = next(k for k, each in enumerate(check_selection(selection).path) if each.subset == selection.subset)
+    first = max(0, chosen + 2 - MAX_BOXES)  # the chosen one is among those shown
+    sets = slice(first, first + MAX_BOXES)
     if ax is not None:
         pair = check_members("ax", ax, "two axes")
         if len(pair) != 2:
@@ -75,13 +77,6 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     draw_path(pair[0], selection, sets)
     draw_regrets(pair[1], selection, sets)
     return pair[0].figure
-
-
-def shown_sets(selection: Selection, most: int = MAX_BOXES) -> slice:
-    """Return which sets of the path to show, with the chosen one among them."""
-    chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
-    first = max(0, chosen + 2 - most)
-    return slice(first, first + most)
 
 
 def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
@@ -211,13 +206,13 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
         return ax.figure
     data = None if points is None else on_host(check_real_array("points", points, 2))
     figure = new_figure(6.5 if data is None else 11, 4.8)
-    left = add_axes(figure, (1, 1 if data is None else 2, 1), Y.shape[1])
+    left = figure.add_subplot(1, 1 if data is None else 2, 1, projection="3d" if Y.shape[1] == 3 else None)
     draw_findings(left, Y, found)
     if data is not None:
         if data.shape[0] != len(Y) or data.shape[1] < 2:
             text = f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}"
             raise refusal("points.shape", text)
-        right = add_axes(figure, (1, 2, 2), min(3, data.shape[1]))
+        right = figure.add_subplot(1, 2, 2, projection="3d" if data.shape[1] > 2 else None)
         draw_findings(right, data[:, :3], found, axis_labels(range(3), "x"))
         of_more = f" (the first 3 of {data.shape[1]} columns)" if data.shape[1] > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
@@ -226,11 +221,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     seen = ", ".join(kind for kind, count in found.counts.items() if count)
     figure.suptitle("Nothing found" if found.clean else seen or "Not decided: too few points", fontsize=12)
     return figure
-
-
-def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
-    """Add axes in 2-D or 3-D."""
-    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
 
 
 def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[str] = ()) -> None:

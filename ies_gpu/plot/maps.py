@@ -68,7 +68,14 @@ def embedding(
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
     title = heading(title, f"Embedding by {set_label(chosen)}")
-    return _drawn(*_columns(unit_mean_square(Y), chosen), colours, cmap, title, ax)
+    Y, others = unit_mean_square(Y), [k for k in range(Y.shape[1]) if k not in chosen][:1]
+    labels = axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
+    if len(chosen) == 1 and others:  # a single one is drawn against another
+        labels.append(f"{axis_labels(others)[0]} (not in the set: shows the curve)")
+        return draw(Y[:, [*chosen, *others]], labels, colours, cmap, title, ax)
+    if len(chosen) == 1:
+        return draw(np.column_stack([Y, np.zeros(len(Y))]), [*labels, ""], colours, cmap, title, ax)
+    return draw(Y[:, list(chosen)], labels, colours, cmap, title, ax)
 
 
 @picture
@@ -104,21 +111,8 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
     X = X[:, :2] if flat else X
     title = title or (f"The first {X.shape[1]} of {columns} columns" if columns > 3 else "")
-    labels = (
-        axis_labels(range(X.shape[1]), "x") if names is None else [as_written(name) for name in names[: X.shape[1]]]
-    )
-    return _drawn(X, labels, colourings(colors, len(X)), cmap, title, ax, to_scale=True)
-
-
-def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
-    """Return the columns to draw and their labels; a single one is drawn against another."""
-    if len(chosen) > 1:
-        return Y[:, list(chosen)], axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
-    others = [k for k in range(Y.shape[1]) if k not in chosen][:1]
-    if not others:
-        return np.column_stack([Y, np.zeros(len(Y))]), [*axis_labels(chosen), ""]
-    name = axis_labels(others)[0]
-    return Y[:, [*chosen, *others]], [*axis_labels(chosen), f"{name} (not in the set: shows the curve)"]
+    labels = axis_labels(range(X.shape[1]), "x") if names is None else list(map(as_written, names[: X.shape[1]]))
+    return draw(X, labels, colourings(colors, len(X)), cmap, title, ax, to_scale=True)
 
 
 def colour_map(name: Any) -> Any:
@@ -130,7 +124,7 @@ def colour_map(name: Any) -> Any:
     return colormaps[name]
 
 
-def _drawn(
+def draw(
     Y: np.ndarray, labels: list[str], colours: list[Colouring], cmap: str | None, title: str, ax: Any, *,
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
@@ -187,25 +181,23 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None)
     return None
 
 
-def add_legend(axes: Any, colouring: Colouring, **place: Any) -> None:
-    """Add a legend of the classes, and of missing values."""
-    from matplotlib.lines import Line2D
-
-    names = [as_written(name) for name in colouring.classes or ()]
-    tints = [colouring.tint(k) for k in range(len(names))]
-    if colouring.missing:
-        tints, names = [*tints, GREY], [*names, f"missing ({colouring.missing:,})"]
-    handles = [Line2D([], [], linestyle="", marker="o", color=tint, markersize=6) for tint in tints]
-    axes.legend(handles, names, title=as_written(colouring.name) or None, handletextpad=0.2, alignment="left", **place)
-
-
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
     """Add a colour bar or a legend to the right of axes; in a figure that makes no room there, within them."""
     space = axes.name == "3d"
     roomy = axes.figure.get_layout_engine() is not None
     if colouring.classes is not None:
+        from matplotlib.lines import Line2D
+
         beside = {"loc": "upper left", "bbox_to_anchor": (1.15 if space else 1.01, 1), "frameon": False}
-        add_legend(axes, colouring, **beside if roomy else {"loc": "upper right"})
+        place: dict[str, Any] = beside if roomy else {"loc": "upper right"}
+        names = [as_written(name) for name in colouring.classes]
+        tints = [colouring.tint(k) for k in range(len(names))]
+        if colouring.missing:
+            tints, names = [*tints, GREY], [*names, f"missing ({colouring.missing:,})"]
+        marks = [Line2D([], [], linestyle="", marker="o", color=tint, markersize=6) for tint in tints]
+        axes.legend(
+            marks, names, title=as_written(colouring.name) or None, handletextpad=0.2, alignment="left", **place
+        )
     elif drawn is not None:
         # a bar inside the axes' frame keeps their height, to scale or not
         inside = {"cax": axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))} if roomy and not space else {}
