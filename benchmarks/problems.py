@@ -11,7 +11,7 @@ from ies_gpu.backend import Backend
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, normalise
 from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.transition import SparseKernel
+from ies_gpu.embedding.transition import SparseMatrix
 
 
 def strip(n: int, degree: float = 158, noise: float = 0.2) -> tuple[np.ndarray, float]:
@@ -44,4 +44,4 @@ def ordered_laplacian(X: np.ndarray, bandwidth: float, backend: Backend) -> tupl
     with backend.active():
         order = spatial_order(X)
         graph = ordered_radius_graph(X[order], 3 * bandwidth, diagonal=True)
-        return normalise(SparseKernel(apply_gaussian(graph, bandwidth)), bandwidth), order
+        return normalise(SparseMatrix(apply_gaussian(graph, bandwidth)), bandwidth), order

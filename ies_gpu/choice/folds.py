@@ -92,7 +92,6 @@ def distances_to(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndar
 
 
 def median_distances(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Return the median distance in all coordinates between each of some points and those near it (p, k)."""
     return np.median(distances_to(Y, points, near), axis=1)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
 from .criterion import CandidateSets, all_sets, candidate_subsets, penalties, score_pass
 from .regularization import regularization_path
@@ -48,7 +48,6 @@ class Pool:
         return min(sets, key=lambda subset: (-self.loss(subset, zeta), subset))
 
     def subsets(self) -> np.ndarray:
-        """All of them (q, s), in lexicographic order."""
         return np.array(sorted(self.scores), dtype=np.int32).reshape(-1, self.s)
 
     def trace(self, oracle: Callable[[float], None], zeta: float | None) -> int:
@@ -74,17 +73,13 @@ class Pool:
             asked.add(new[0])
 
     def named(self, **details: Any) -> CandidateSets:
-        """The finished pool."""
         total = comb(len(self.eigenvalues) - 1, self.s - 1)
         counts = {"pool_size": len(self.scores), "sets_scored": len(self.scores), "sets_total": total}
         return CandidateSets(self.subsets(), counts | details)
 
 
 def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:
-    """R(S) of sets of equal size, on the host."""
-    backend = backend_of(bases)
-    totals = score_pass(bases, np.array(list(sets), dtype=np.int32)).totals
-    return backend.to_host(totals) / len(bases)
+    return to_host(score_pass(bases, np.array(list(sets), dtype=np.int32)).totals) / len(bases)
 
 
 def grown(pool: Pool, zeta: float) -> Subset:
@@ -130,8 +125,7 @@ def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | Non
     start_scores = mean_scores(bases, map(tuple, starts.tolist()))
 
     @cache
-    def additions(chosen: Subset) -> tuple[list[int], np.ndarray]:
-        """The other coordinates, and R with each of them added, which does not depend on zeta."""
+    def additions(chosen: Subset) -> tuple[list[int], np.ndarray]:  # with their scores, which do not depend on zeta
         rest = [k for k in range(m) if k not in chosen]
         return rest, mean_scores(bases, [tuple(sorted((*chosen, k))) for k in rest])
 

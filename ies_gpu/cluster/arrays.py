@@ -31,7 +31,12 @@ class Pieces:
         return self._of([Call(taken_columns, (part, columns)) for part in self.parts], width)
 
     def __setitem__(self, index: tuple[slice, slice], other: Pieces) -> None:
-        self.parts = self.team.map(put_columns, self.parts, index[1], other.parts)
+        def put(_: Backend, V: Any, columns: slice, other: Any) -> Any:
+            V = V.copy()
+            V[:, columns] = other
+            return V
+
+        self.parts = self.team.map(put, self.parts, index[1], other.parts)
 
     def __sub__(self, other: Pieces) -> Pieces:
         return self._of(calls(lambda _, V, less: V - less, self.parts, other.parts), self.shape[1])
@@ -72,9 +77,9 @@ class TeamBackend(CpuBackend):
 
     def sweep(self, work: Callable[..., Any], *tall: Any, sums: int = 0, rows: int = 0, **more: Any) -> list[Any]:
         """Sweep over each piece on its worker: one task per block; only sums come here, and rows stay in pieces."""
-        limits = {name: more[name] for name in ("bytes_per_row", "stage")} | {"sums": sums, "rows": rows}
         if not isinstance(tall[0], Pieces):
-            return super().sweep(work, *tall, **more | limits)
+            return super().sweep(work, *tall, sums=sums, rows=rows, **more)
+        limits = {"bytes_per_row": more["bytes_per_row"], "stage": more["stage"], "sums": sums, "rows": rows}
         team, n = self.team, len(tall[0])
         found = team.map(swept, work, limits, *(pieces.parts for pieces in tall))
         totals = team.total(team.map(lambda _, results: results[:sums], found) if rows else found) if sums else ()
@@ -83,9 +88,13 @@ class TeamBackend(CpuBackend):
     def percentile(self, table: Any, percent: float) -> Any:
         if not isinstance(table, Pieces):
             return super().percentile(table, percent)
+
+        def percentiles(backend: Backend, parts: tuple[Any, ...], percent: float) -> np.ndarray:
+            columns = (backend.xp.concatenate([part[:, k : k + 1] for part in parts]) for k in range(parts[0].shape[1]))
+            return np.concatenate([backend.to_host(backend.percentile(column, percent)) for column in columns])
+
         # all on the worker that had the coarse levels, which take more
-        found = self.team.submit(percentile_of, tuple(table.parts), percent, block=0)
-        return self.team.gather([found])[0]
+        return self.team.gather([self.team.submit(percentiles, tuple(table.parts), percent, block=0)])[0]
 
 
 class TallBackend:
@@ -139,13 +148,6 @@ def taken_columns(backend: Backend, V: Any, columns: Any) -> Any:
     return backend.xp.ascontiguousarray(V[:, columns if isinstance(columns, slice) else backend.asarray(columns)])
 
 
-def put_columns(backend: Backend, V: Any, columns: slice, other: Any) -> Any:
-    """Return a copy with other columns in the place of some."""
-    V = V.copy()
-    V[:, columns] = other
-    return V
-
-
 def sums_of(backend: Backend, kernel: str, *tall: Any) -> Any:
     found = getattr(backend.kernels, kernel)(*tall)
     return tuple(map(backend.to_host, found)) if isinstance(found, tuple) else backend.to_host(found)
@@ -169,10 +171,3 @@ def swept(backend: Backend, work: Callable[..., Any], limits: dict[str, Any], *t
     """Sweep over the piece of a block; its sums are for the client."""
     found, sums = backend.sweep(work, *tall, **limits), limits["sums"]
     return *(backend.to_host(total) for total in found[:sums]), *found[sums:]
-
-
-def percentile_of(backend: Backend, parts: tuple[Any, ...], percent: float) -> np.ndarray:
-    """Return the percentile of each column over all blocks, one column at a time."""
-    columns = range(parts[0].shape[1])
-    tables = (backend.xp.concatenate([part[:, k : k + 1] for part in parts]) for k in columns)
-    return np.concatenate([backend.to_host(backend.percentile(table, percent)) for table in tables])

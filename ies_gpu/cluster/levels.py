@@ -30,7 +30,7 @@ from ..embedding.eigensolvers.choose_solver import (
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
-from ..embedding.transition import SparseKernel
+from ..embedding.transition import SparseMatrix
 from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
 from .source import SAMPLE, every
@@ -216,7 +216,7 @@ def block_product(
 
 
 def exact_product(backend: Backend, P: Rows, root: Any, V: Any, others: tuple[Any, ...]) -> Any:
-    return root[: P.n, None] * (SparseKernel(P.matrix) @ joined(backend, V, others))
+    return root[: P.n, None] * (SparseMatrix(P.matrix) @ joined(backend, V, others))
 
 
 def over_root(backend: Backend, V: Any, root: Any) -> Any:

@@ -17,7 +17,7 @@ from ..backend.steps import step
 from ..embedding.graph import ordered_radius_graph, rescale_to_radius
 from ..embedding.laplacian import Laplacian, apply_gaussian
 from ..embedding.order import Rows as InputRows
-from ..embedding.transition import SparseKernel
+from ..embedding.transition import SparseMatrix
 from ..findings import option, refusal
 from ..options import Options
 from .source import Points, boxes_near, boxes_of, points_near, taken_rows
@@ -82,13 +82,10 @@ def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
         others = [team.submit(points_near, points[j], boxes[i], radius, block=j) for j in near]
         built.append(team.submit(kernel_rows, points[i], *how, near, tuple(others), block=i))
     wants = team.map(lambda _, kernel: kernel.wants, built)
-    askers = [[i for i in range(count) if j in team.near[i]] for j in range(count)]
-
-    def outgoing_of(_: Backend, j: int, wants: tuple[dict[int, Any], ...]) -> dict[int, Any]:
-        return {i: want[j] for i, want in zip(askers[j], wants, strict=True)}
-
+    askers = [tuple(i for i in range(count) if j in team.near[i]) for j in range(count)]
     asked = [tuple(wants[i] for i in own) for own in askers]
-    team.outgoing = team.map(outgoing_of, list(range(count)), asked)
+    outgoing = lambda _, j, own, wants: {i: want[j] for i, want in zip(own, wants, strict=True)}  # noqa: E731
+    team.outgoing = team.map(outgoing, list(range(count)), askers, asked)
     team.wait(built)
     return built
 
@@ -116,7 +113,7 @@ def kernel_rows(
     matrix.has_sorted_indices = True
     apply_gaussian(matrix, bandwidth)
     if not loops:
-        SparseKernel(matrix).drop_diagonal()
+        SparseMatrix(matrix).drop_diagonal()
     wants, first = {}, n
     for j, (chosen, _) in zip(near, others, strict=True):
         wants[j] = chosen[used[first : first + len(chosen)]]
@@ -166,9 +163,19 @@ def transition_blocks(
     sample: tuple[np.ndarray, np.ndarray],
 ) -> BlockLaplacian:  # fmt: skip
     """Return the renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
+
+    def row_sums(backend: Backend, kernel: Rows) -> Any:
+        w = SparseMatrix(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
+        if not bool((w > 0).all()):
+            text = "the kernel has rows without a positive entry"
+            raise refusal(
+                "kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}"
+            )
+        return w
+
     w = team.map(row_sums, kernels)
     w_all = calls(joined, w, team.exchanged(w))
-    wt = team.map(lambda _, K, w: (SparseKernel(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
+    wt = team.map(lambda _, K, w: (SparseMatrix(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
     known = team.map(lambda backend, K, wt: (K.n, float(backend.xp.sqrt(wt).sum()), int(K.matrix.nnz)), kernels, wt)
     sizes, sums, entries = (np.array(part) for part in zip(*team.gather(known), strict=True))
     mean, nnz = sums.sum() / sizes.sum(), int(entries.sum())
@@ -179,17 +186,8 @@ def transition_blocks(
     return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts, sample)
 
 
-def row_sums(backend: Backend, kernel: Rows) -> Any:
-    """Return ``w = K 1``."""
-    w = SparseKernel(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
-    if not bool((w > 0).all()):
-        text = "the kernel has rows without a positive entry"
-        raise refusal("kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}")
-    return w
-
-
 def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
     """Return ``P = Wt^-1 W^-1 K W^-1``, with entries of its own."""
     K = kernel.matrix
     copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
-    return replace(kernel, matrix=SparseKernel(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))
+    return replace(kernel, matrix=SparseMatrix(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))

@@ -105,18 +105,17 @@ def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, 
 def plan(size: Size, limit: float, asked: bool = True) -> Plan:
     """Return the quickest way that fits into a memory limit; raise if none does."""
     ways = ways_of(size)
-    quickest = min(ways.values())
-    for (storage, fast), took in ways.items():
+    for (storage, fast), took in ways:
         most = max(bytes_by_stage(size, storage, fast, block_bytes(limit)).values())
         if most <= limit:
-            return Plan(storage, fast, most, took, took / quickest)
+            return Plan(storage, fast, most, took, took / ways[0][1])
     raise over_limit(size, limit, 1.02 * least_bytes(size), asked)
 
 
-def ways_of(size: Size) -> dict[tuple[str, bool], float]:
+def ways_of(size: Size) -> list[tuple[tuple[str, bool], float]]:
     """Return the ways to store a kernel, each with and without the multilevel solver, and their seconds, rising."""
     ways = [("memory", True)] * size.wants_multilevel + [(storage, False) for storage in WORDS]
-    return dict(sorted(((way, seconds(size, *way)) for way in ways), key=lambda pair: pair[1]))
+    return sorted(((way, seconds(size, *way)) for way in ways), key=lambda pair: pair[1])
 
 
 def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> tuple[str, float]:
@@ -128,8 +127,9 @@ def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> tuple[st
 
 
 def enough_bytes(size: Size) -> float:
+    """Return the smallest limit under which nothing takes much longer than with enough memory."""
     ways = ways_of(size)
-    return min(smallest_limit(size, *way) for way, took in ways.items() if took <= SLOW * min(ways.values()))
+    return min(smallest_limit(size, *way) for way, took in ways if took <= SLOW * ways[0][1])
 
 
 def least_bytes(size: Size) -> float:
@@ -137,15 +137,13 @@ def least_bytes(size: Size) -> float:
 
 
 def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
-    """Return the smallest limit for one way: needs grow with the limit, since blocks do, but far more slowly."""
     limit = 0.0
-    for _ in range(40):
+    for _ in range(40):  # needs grow with the limit, since blocks do, but far more slowly
         limit = max(bytes_by_stage(size, storage, multilevel, block_bytes(limit)).values())
     return 1.0001 * limit
 
 
-def block_bytes(limit: float) -> float:
-    """Return the bytes of a block of temporaries, as ``Backend.block_bytes`` does."""
+def block_bytes(limit: float) -> float:  # as that of a backend
     return max(1 << 20, min(64 << 20, limit / 16))
 
 
@@ -179,28 +177,22 @@ def arrays_out(size: Size) -> float:
 
 
 def seconds(size: Size, storage: str, multilevel: bool) -> float:
-    """Return rough seconds of one thread for graph, eigenvectors and tangents; where both fit, the better method's."""
-    n, z = size.n, size.z
+    """Return rough seconds of one thread for graph, eigenvectors and tangents; where both fit, the better method's.
+
+    Lanczos needs ``60 + 47 / sqrt(1 - mu)`` products in our runs, with those that look for missed copies; mu is from
+    Weyl's law.
+    """
+    n, z, d = size.n, size.z, size.d
     begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
-    if storage in ("tiles", "recomputed"):  # both sides of a tile are longer than the neighbourhood of a point
+    product = PRODUCT * z
+    if storage != "memory":  # both sides of a tile are longer than the neighbourhood of a point
         entries = min(0.5 * n * n, 0.5 * n * (z / n + 8 * TILE))
         product = entries * (TILED if storage == "recomputed" else PRODUCT)
-    else:
-        product = PRODUCT * z
-    lanczos = products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
+    share = (size.m + 1) * z / (n * pi ** (d / 2) / gamma(d / 2 + 1)) ** 2
+    products = 60 + 47 / min(1.0, pi**2 / 9 * share ** (2 / d)) ** 0.5
+    lanczos = products * (product + VECTORS * n * 2 * (size.m + 5) * 2)
     cells = (EIGEN * z + EIGEN_ROW * n) * (size.m + 1)
     return begin + (min(cells, lanczos) if multilevel else lanczos)
-
-
-def products(size: Size) -> float:
-    """Return how many products Lanczos will need, with mu from Weyl's law.
-
-    In our runs it needed ``60 + 47 / sqrt(1 - mu)``, with those that look for missed copies.
-    """
-    ball = pi ** (size.d / 2) / gamma(size.d / 2 + 1)
-    share = (size.m + 1) * size.z / (size.n**2 * ball**2)
-    distance = min(1.0, pi**2 / 9 * share ** (2 / size.d))
-    return 60 + 47 / distance**0.5
 
 
 def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> Finding:
@@ -215,10 +207,8 @@ def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> F
 
 def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exception:
     whose = option("memory_limit", int(limit)) if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
-    text = (
-        f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
-        f"{size.m} components: at least {rounded(needed)} bytes are needed"
-    )
+    text = f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
+    text += f"{size.m} components: at least {rounded(needed)} bytes are needed"
     advice = f"pass {option('memory_limit', rounded(needed))} or more, or use fewer points or components"
     return refusal("memory.too_little", text, advice, ValueError if asked else OutOfMemoryError)
 

@@ -30,7 +30,7 @@ from .laplacian import (
 )
 from .order import Rows
 from .points import largest_part, tell_left_out
-from .transition import SparseKernel
+from .transition import SparseMatrix
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
@@ -58,7 +58,7 @@ def kernel_of_user(kernel: Array, options: Options, backend: Backend) -> Array:
 
 def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) -> Laplacian:
     """Return the Laplacian of a kernel on the device, on its storage, of the part that the options ask for."""
-    n_input, kernel, backend = matrix.shape[0], SparseKernel(matrix), backend_of(matrix.data)
+    n_input, kernel, backend = matrix.shape[0], SparseMatrix(matrix), backend_of(matrix.data)
     rows = Rows.every(n_input)
     parts, labels = do(kernel.components)
     if parts > 1:
@@ -67,7 +67,7 @@ def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) 
         places = backend.asarray(used)
         part = matrix[places][:, places].tocsr()
         part.sort_indices()  # CuPy gives chosen columns in no order
-        kernel = SparseKernel(backend.csr(part.data, part.indices, part.indptr, part.shape))
+        kernel = SparseMatrix(backend.csr(part.data, part.indices, part.indptr, part.shape))
         rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(rows.used)
     found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)

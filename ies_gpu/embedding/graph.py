@@ -56,11 +56,6 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
         Distances in CSR format, symmetric and sorted, without a diagonal. The zero distance between two equal
         points is stored.
 
-    See Also
-    --------
-    knn_graph : A fixed number of neighbours per point.
-    laplacian_of_points : Graph, kernel and Laplacian in one call.
-
     Examples
     --------
     >>> import ies_gpu
@@ -136,12 +131,10 @@ def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, sto
         for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
             with attempt as part:
                 first, last = int(cells.starts[part.start]), int(cells.starts[part.stop])
-                rows = Z[first:last]
                 parts = []
                 for columns in cells.columns_of(cells.near(first, last)):
-                    found, place, value = compare(rows, Z[columns], reach)
-                    place = columns[place].astype(index_type(n))
-                    parts.append((found, place, value.astype(storage, copy=False)))
+                    found, place, value = compare(Z[first:last], Z[columns], reach)
+                    parts.append((found, columns[place].astype(index_type(n)), value.astype(storage, copy=False)))
                 counts, indices, values = join_tiles(parts, xp)
                 values *= unit
                 if not diagonal:  # each row holds itself exactly once
@@ -302,10 +295,6 @@ def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     -------
     sparse matrix of shape (n_samples, n_samples)
         Euclidean distances in CSR format, as in :func:`radius_graph`.
-
-    See Also
-    --------
-    radius_graph : All neighbours within a distance.
 
     Examples
     --------

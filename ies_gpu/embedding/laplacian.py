@@ -26,7 +26,7 @@ from ..validation import (
 )
 from .graph import check_sides, csr, permute
 from .order import Rows, inverse_order, matrix_order
-from .transition import Kernel, SparseKernel, SparseTransition, Transition
+from .transition import Matrix, SparseMatrix
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
@@ -39,7 +39,7 @@ class Laplacian:
 
     Parameters
     ----------
-    transition : sparse matrix of shape (n_samples, n_samples), or Transition
+    transition : sparse matrix of shape (n_samples, n_samples), or SparseMatrix or TiledMatrix
         The transition matrix P, whose rows sum to 1. A graph that is too dense for a sparse matrix is held as tiles. A
         function is called for it when it is first used.
     weights : ndarray of shape (n_samples,), optional
@@ -68,10 +68,10 @@ class Laplacian:
         return self.stored if self.operator_weights is None else self.operator_weights
 
     @cached_property
-    def operator(self) -> Transition:
+    def operator(self) -> Matrix:
         """The transition matrix P as an operator, in the order of ``rows``, read or computed when it is first used."""
         found = self.stored() if callable(self.stored) else self.stored
-        return found if isinstance(found, Transition) else SparseTransition(found)
+        return found if isinstance(found, Matrix) else SparseMatrix(found)
 
     @cached_property
     @at_home
@@ -234,20 +234,20 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     alpha = check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
-    return normalise(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
+    return normalise(SparseMatrix(check_kernel(kernel)), bandwidth, alpha)
 
 
 @step("laplacian")
-def normalise(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
+def normalise(kernel: Matrix, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """Return the Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not float(w.min()) > SMALLEST:
         rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= SMALLEST))
-        one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+        text = f"kernel has {'1 row' if len(rows) == 1 else f'{len(rows)} rows'} "
         if bool((w > 0).all()):
-            text = f"kernel has {one} with a sum so small that no float holds its reciprocal ({first_few(rows)})"
+            text += f"with a sum so small that no float holds its reciprocal ({first_few(rows)})"
             raise refusal("kernel.tiny", text, "multiply kernel by a constant, or drop them")
-        text = f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours"
+        text += f"without a positive entry ({first_few(rows)}): points without neighbours"
         raise refusal("kernel.empty_rows", text, f"drop them, or raise {option('bandwidth')}")
     w = w**alpha
     wt = (kernel @ (1 / w)) / w
@@ -261,9 +261,9 @@ def facts_of(parts: int | None, degree: float, approximations: Any = (), storage
 
 @step(
     "products", kernel="spmm", again=False,  # tiles have no single entries
-    audit=lambda K, *_: audit_products(K.matrix, K.backend) if isinstance(K, SparseKernel) else None,
+    audit=lambda K, *_: audit_products(K.matrix, K.backend) if K.has_matrix else None,
 )  # fmt: skip
-def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
+def without_loops(kernel: Matrix, self_loops: bool) -> Matrix:
     """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
 
     The Laplacian takes the place of the kernel, so that afterwards there is nothing to compare with.
@@ -276,7 +276,7 @@ def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
 @at_home
 def check_laplacian(laplacian: Any) -> Laplacian:
     """Return a ``Laplacian`` whose parts fit together, or a sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
-    if isinstance(laplacian, Laplacian):
+    if isinstance(laplacian, Laplacian):  # anyone can build one, or write into the arrays of ours
         return _check_parts(laplacian)
     matrix = check_square_sparse("laplacian", laplacian)
     backend = backend_of(matrix.data)
@@ -285,10 +285,8 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"
         raise refusal("laplacian.rows_sum", text, "pass what graph_laplacian returns")
     own = matrix.indices == entry_rows(matrix)
-    if int(own.sum()) == matrix.shape[0]:  # each row stores its diagonal, as nearly always
-        entries = backend.xp.where(own, 1.0, 0.0) - matrix.data
-        transition = backend.csr(entries, matrix.indices, matrix.indptr, matrix.shape)
-    else:
+    transition = backend.csr(backend.xp.where(own, 1.0, 0.0) - matrix.data, matrix.indices, matrix.indptr, matrix.shape)
+    if int(own.sum()) < matrix.shape[0]:  # hardly ever: a row does not store its diagonal
         transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     if _least_off_diagonal(transition) < 0:
         text = "laplacian must be I - P, with no positive entry off the diagonal"
@@ -324,11 +322,10 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:
-    """Return a ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
     P, weights, bandwidth = laplacian.stored, laplacian.operator_weights, laplacian.bandwidth
     if bandwidth is not None:
         check_length("laplacian.bandwidth", bandwidth)
-    if isinstance(P, Transition) or callable(P):
+    if isinstance(P, Matrix) or callable(P):
         return laplacian
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")

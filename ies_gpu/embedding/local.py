@@ -8,7 +8,7 @@ from ..backend.steps import step
 from ..findings import option, refusal
 from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_diagonal
-from .transition import SparseKernel
+from .transition import SparseMatrix
 
 NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
 SHARE = 0.06  # of all points, in between
@@ -36,7 +36,7 @@ def local_scales(distances: Array) -> tuple[Array, float]:
     return rho, float(xp.median(distances[:, -1] / rho)) / REACH
 
 
-class LocalKernel(SparseKernel):
+class LocalKernel(SparseMatrix):
     """``K = exp(-|x - y|^2 / (eps^2 rho(x) rho(y)))`` on the nearest neighbours, without a diagonal."""
 
     def __init__(self, matrix: Array, rho: Array, eps: float) -> None:

@@ -106,7 +106,16 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
     V = V[order]
     cells = Cells(Z, reach)
     sums = xp.zeros((len(new), V.shape[1]))
-    rows, Q, boxes = within_reach(new, Z, cells, unit, reach)
+    # those far outside the box of all points have no neighbour, and their size would spoil the distances of the others
+    with np.errstate(over="ignore"):  # infinitely far is far enough
+        scaled = new / unit
+    margin, (low, high) = reach * (1 + 1e-9), column_ends(Z)
+    rows = xp.nonzero(((scaled >= low - margin) & (scaled <= high + margin)).all(axis=1))[0]
+    boxes = cells.projected(scaled[rows])
+    if len(rows):
+        order = spatial_order(xp.ascontiguousarray(boxes))
+        rows, boxes = rows[order], boxes[order]
+    Q = scaled[rows]
     # as in the graph: blocks of points that stand together, each against the cells that its box does not rule out
     for attempt in backend.blocks(len(rows), 0, "extension", rows_a_block=backend.rows_a_tile):
         with attempt as part:
@@ -137,12 +146,9 @@ def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
         return rule.radius, None, None
     backend, far = backend_of(X), FAR * rule.bandwidth
     tree = KDTree(backend.to_host(X))
-    found = []
-    for points in (new, X):
-        distances = tree.query(backend.to_host(points), rule.n_neighbors + 1)[0]
-        last = np.where(distances[:, 0] == 0, distances[:, -1], distances[:, -2])  # a point is not its own neighbour
-        found.append(np.minimum(last, far))
-    own, theirs = found
+    distances = (tree.query(backend.to_host(points), rule.n_neighbors + 1)[0] for points in (new, X))
+    # a point is not its own neighbour
+    own, theirs = (np.minimum(np.where(r[:, 0] == 0, r[:, -1], r[:, -2]), far) for r in distances)
     return float(max(own.max(), theirs.max())), backend.asarray(own), backend.asarray(theirs)
 
 
@@ -186,24 +192,6 @@ def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Arr
     first &= ~xp.repeat(before, counts)
     before |= running[indptr[1:]] > running[indptr[:-1]]
     return first
-
-
-def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) -> tuple[Array, Array, Array]:
-    """Return new points in or near the box of all training points: row numbers, points, projections, ordered in space.
-
-    Those far outside have no neighbour, and their size would spoil the distances of the others.
-    """
-    xp = cells.backend.xp
-    with np.errstate(over="ignore"):  # infinitely far is far enough
-        scaled = new / unit
-    margin, (low, high) = reach * (1 + 1e-9), column_ends(Z)
-    inside = (scaled >= low - margin) & (scaled <= high + margin)
-    rows = xp.nonzero(inside.all(axis=1))[0]
-    boxes = cells.projected(scaled[rows])
-    if len(rows):
-        order = spatial_order(xp.ascontiguousarray(boxes))
-        rows, boxes = rows[order], boxes[order]
-    return rows, scaled[rows], boxes
 
 
 def nearest_rows(points: Array, X: Array, backend: Backend, metric: str = "euclidean") -> Array:

@@ -30,7 +30,7 @@ from .laplacian import (
 )
 from .local import LocalKernel, default_neighbors, local_kernel, local_laplacian
 from .order import Rows, in_order, spatial_order
-from .transition import Kernel, SparseKernel, TiledKernel
+from .transition import Matrix, SparseMatrix, TiledMatrix
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
@@ -124,7 +124,7 @@ def laplacian_of_points(
 
 def connected_kernel(
     X: Array, make: Any, disconnected: str, n_components: int | None, do: Do
-) -> tuple[Kernel, Rows, dict[str, Any]]:
+) -> tuple[Matrix, Rows, dict[str, Any]]:
     """Return the kernel that ``make`` gives for ordered points, of the part asked for, its rows, and what is known."""
     backend, n_input, used, count = backend_of(X), len(X), np.arange(len(X)), 0
     while True:
@@ -146,7 +146,7 @@ def connected_kernel(
 
 def kernel_within(
     X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, room: Room | None, do: Do
-) -> tuple[Kernel, dict[str, Any]]:
+) -> tuple[Matrix, dict[str, Any]]:
     """Return the Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
     chosen, facts = ("memory", {}) if room is None else plan_storage(X, degree, dtype, room)
     if chosen != "memory":
@@ -155,7 +155,7 @@ def kernel_within(
         X, radius, unit = rescale_to_radius(radius, X)
         bandwidth = bandwidth / unit
     graph = do(ordered_radius_graph, X, radius, diagonal=True, storage=dtype)
-    kernel, backend = SparseKernel(do(apply_gaussian, graph, bandwidth)), backend_of(X)
+    kernel, backend = SparseMatrix(do(apply_gaussian, graph, bandwidth)), backend_of(X)
     if backend.device == "cpu":  # what the rows of the graph were computed in
         backend.free_cache()
     return kernel, facts
@@ -168,19 +168,19 @@ def sort_in_space(X: Array) -> tuple[Array, Array]:
 
 
 @step("graph")
-def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> TiledKernel:
-    return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=keep)
+def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> TiledMatrix:
+    return TiledMatrix(X, bandwidth=bandwidth, radius=radius, store=keep)
 
 
 @step("graph")
 def nearest_kernel(
     X: Array, bandwidth: float | None, n_neighbors: int | None, dtype: str
-) -> tuple[SparseKernel, dict[str, Any]]:
+) -> tuple[SparseMatrix, dict[str, Any]]:
     k = default_neighbors(len(X)) if n_neighbors is None else min(n_neighbors, len(X) - 1)
     if bandwidth is None:
-        kernel: SparseKernel = local_kernel(X, k)
+        kernel: SparseMatrix = local_kernel(X, k)
     else:
-        kernel = SparseKernel(with_diagonal(apply_gaussian(knn_graph(X, n_neighbors=k), bandwidth)))
+        kernel = SparseMatrix(with_diagonal(apply_gaussian(knn_graph(X, n_neighbors=k), bandwidth)))
     kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
     return kernel, {}
 

@@ -20,7 +20,7 @@ from .eigensolvers.lanczos import is_small, krylov, lanczos
 from .eigensolvers.solver_costs import Factorisation
 from .laplacian import Laplacian
 from .order import host_of
-from .transition import SparseKernel
+from .transition import SparseMatrix
 
 SYMMETRIC = 1e-8  # of the largest entry: what L may differ from its transpose by
 NULL = 1e-10  # of the sum of absolute values in a row: what is left of ``L v`` where v is the vector of eigenvalue 0
@@ -121,7 +121,7 @@ def symmetric_laplacian(laplacian: Any) -> Array:
     L = (0.5 * (L + L.T)).tocsr()
     L.eliminate_zeros()
     L.sort_indices()
-    parts, labels = SparseKernel(backend_of(L.data).csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
+    parts, labels = SparseMatrix(backend_of(L.data).csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
     if parts > 1:
         largest = np.bincount(labels).max()
         text = f"the graph of laplacian has {parts} parts, the largest with {largest:,} of {L.shape[0]:,} points"

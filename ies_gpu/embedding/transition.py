@@ -1,6 +1,7 @@
 """The kernel of a graph and the transition matrix made from it, as CSR, or as dense tiles where that is smaller.
 
-Both storages offer the same methods, so that no algorithm asks which one it has; docstrings are those of CSR. A graph
+Both storages offer the same methods, so that no algorithm asks which one it has; docstrings are those of CSR. Each is
+symmetric affinities K at first, and with rows and columns scaled the transition matrix P, whose rows sum to 1. A graph
 of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper triangle
 in single precision, next to nothing when tiles are computed anew for each product.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -24,21 +26,23 @@ from .order import cell_starts, n_levels
 TILE = 1024  # rows and columns of a tile, at most
 
 
-class SparseKernel:
-    """Symmetric affinities K of n points, as CSR."""
+class SparseMatrix:
+    """Affinities of n points, or the transition matrix, as CSR."""
 
     has_matrix = True
     approximations: tuple[str, ...] = ()
 
     def __init__(self, matrix: Array) -> None:
         self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
-        self.backend = backend_of(matrix.data)
         self.degree = self.nnz / max(1, self.shape[0])
+        self.backend = backend_of(matrix.data)
 
     def __matmul__(self, V: Array) -> Array:
-        K = self.matrix
         with self.backend.active():
-            return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
+            return self.product(V, self.backend)
+
+    def product(self, V: Array, backend: Backend) -> Array:
+        return backend.kernels.spmm(self.matrix.indptr, self.matrix.indices, self.matrix.data, V)
 
     @step("components")
     def components(self) -> tuple[int, np.ndarray]:
@@ -63,20 +67,6 @@ class SparseKernel:
                 ends = K.indptr[rows.start : rows.stop + 1]
                 kernels.scaled_entries(ends, K.indices, K.data, left[rows], right)
         return K
-
-
-class SparseTransition:
-    """The transition matrix P, whose rows sum to 1, as CSR."""
-
-    has_matrix = True
-
-    def __init__(self, matrix: Array) -> None:
-        self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
-        self.degree = self.nnz / max(1, self.shape[0])
-
-    def product(self, V: Array, backend: Backend) -> Array:
-        P = self.matrix
-        return backend.kernels.spmm(P.indptr, P.indices, P.data, V)
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
         """Return blocks whose co-metrics of m coordinates, or d leading eigenvectors of them, fit into memory."""
@@ -104,8 +94,8 @@ class SparseTransition:
         return f"sparse {self.shape}", (self.matrix.data, self.matrix.indices, self.matrix.indptr)
 
 
-class TiledKernel:
-    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator.
+class TiledMatrix:
+    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped; or P made from it.
 
     Points must be in spatial order: tiles that bounding boxes prove empty are left out.
     """
@@ -117,8 +107,8 @@ class TiledKernel:
         self.backend = backend_of(X)
         self.shape = (len(X), len(X))
         self.points = (X - X.mean(axis=0)) / bandwidth
-        self.diagonal = 1.0
-        self.limit = (radius / bandwidth) ** 2
+        self.left = self.right = self.backend.xp.ones(len(X))
+        self.diagonal, self.limit = 1.0, (radius / bandwidth) ** 2
         self.starts = cell_starts(len(X), n_levels(len(X), side))
         self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
         cells, self.pairs = Cells(self.points, radius / bandwidth), list[tuple[int, int]]()
@@ -135,6 +125,11 @@ class TiledKernel:
                 self.tiles[pair] = tile
             report(done + 1, len(self.pairs))
 
+    @property
+    def matrix(self) -> Array:
+        text = "this graph is too large for a CSR matrix"
+        raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
+
     def _compute(self, r: int, c: int) -> Array:
         xp = self.backend.xp
         a, b = self.points[self.rows(r)], self.points[self.rows(c)]
@@ -146,27 +141,20 @@ class TiledKernel:
             tile[xp.arange(len(tile)), xp.arange(len(tile))] = self.diagonal
         return tile
 
-    def drop_diagonal(self) -> None:
-        self.diagonal = 0.0
-        for r, c in self.tiles:
-            if r == c:
-                self.tiles[r, c] = self._compute(r, c)
-
     def rows(self, block: int) -> slice:
         return slice(int(self.starts[block]), int(self.starts[block + 1]))
 
     def tile(self, r: int, c: int) -> Array:
-        """Return rows of block r, columns of block c, r <= c, in float64."""
+        """Return rows of block r, columns of block c, in float64."""
+        if r > c:
+            return self.tile(c, r).T
         tile = self.tiles.get((r, c))
         return (self._compute(r, c) if tile is None else tile).astype(self.backend.xp.float64)
 
-    def neighbours(self, r: int) -> list[tuple[int, bool]]:
-        """Return the blocks whose tile with block r is not empty, and whether it is stored transposed."""
-        return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
-
     def __matmul__(self, V: Array) -> Array:
-        xp = self.backend.xp
-        workers = self.backend.n_threads or 1
+        xp, workers = self.backend.xp, self.backend.n_threads or 1
+        left, right = (side if V.ndim == 1 else side[:, None] for side in (self.left, self.right))
+        V = right * V
 
         def share(pairs: list[tuple[int, int]]) -> Array:
             out = xp.zeros(V.shape, dtype=xp.float64)
@@ -177,19 +165,20 @@ class TiledKernel:
                     out[self.rows(c)] += tile.T @ V[self.rows(r)]
             return out
 
-        shares = [self.pairs[w::workers] for w in range(workers)]
         if workers == 1:
-            return share(self.pairs)
+            return left * share(self.pairs)
         with ThreadPoolExecutor(workers) as pool:
-            return sum(pool.map(share, shares))
+            return left * sum(pool.map(share, [self.pairs[w::workers] for w in range(workers)]))
+
+    def product(self, V: Array, backend: Backend) -> Array:
+        return self @ V
 
     @step("components")
     def components(self) -> tuple[int, np.ndarray]:
         labels, parts = np.full(self.shape[0], -1), 0
         while (labels < 0).any():  # spread from one point by products; a dense graph is a few steps across
-            reached = self.backend.xp.zeros(self.shape[0])
+            reached, before = self.backend.xp.zeros(self.shape[0]), 0
             reached[int(np.flatnonzero(labels < 0)[0])] = 1.0
-            before = 0
             while int(reached.sum()) > before:
                 before = int(reached.sum())
                 reached = ((self @ reached) > 0).astype(reached.dtype)
@@ -197,33 +186,19 @@ class TiledKernel:
             parts += 1
         return parts, labels
 
-    def scale_rows_and_columns(self, left: Array, right: Array) -> TiledTransition:
-        return TiledTransition(self, left, right)
+    def drop_diagonal(self) -> None:
+        self.diagonal = 0.0
+        for r, c in self.tiles:
+            if r == c:
+                self.tiles[r, c] = self._compute(r, c)
 
-
-class TiledTransition:
-    """``P = diag(left) K diag(right)`` over a tiled kernel."""
-
-    has_matrix = False
-
-    def __init__(self, kernel: TiledKernel, left: Array, right: Array) -> None:
-        self.kernel, self.left, self.right = kernel, left, right
-        self.shape, self.nnz = kernel.shape, kernel.nnz
-
-    @property
-    def matrix(self) -> Array:
-        text = "this graph is too large for a CSR matrix"
-        raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
-
-    def __matmul__(self, V: Array) -> Array:
-        left, right = (self.left, self.right) if V.ndim == 1 else (self.left[:, None], self.right[:, None])
-        return left * (self.kernel @ (right * V))
-
-    def product(self, V: Array, backend: Backend) -> Array:
-        return self @ V
+    def scale_rows_and_columns(self, left: Array, right: Array) -> TiledMatrix:
+        scaled = copy(self)  # over the same tiles
+        scaled.left, scaled.right = left, right
+        return scaled
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
-        return backend.blocks(self.kernel.n_blocks, 0, "tangents", rows_a_block=1)
+        return backend.blocks(self.n_blocks, 0, "tangents", rows_a_block=1)
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         """Return the rows of a block and their co-metric (r, m, m) without ``4/eps^2``, by matrix products.
@@ -231,19 +206,16 @@ class TiledTransition:
         Half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` with expectations under row i of P. In float64, and with
         neighbourhoods as wide as those of a dense graph, the cancellation costs a few digits of sixteen.
         """
-        xp, kernel, own_block = backend.xp, self.kernel, block.start
-        rows = kernel.rows(own_block)
+        xp, m, r = backend.xp, Y.shape[1], block.start
+        rows, upper = self.rows(r), xp.triu_indices(m)
         centre = Y[rows].mean(axis=0)
         own = Y[rows] - centre
-        m = Y.shape[1]
-        upper = xp.triu_indices(m)
         sums = xp.zeros((len(own), len(upper[0]) + m), dtype=Y.dtype)
-        for other, transposed in kernel.neighbours(own_block):
-            tile = kernel.tile(other, own_block).T if transposed else kernel.tile(own_block, other)
-            columns = kernel.rows(other)
+        for other in (c if a == r else a for a, c in self.pairs if r in (a, c)):
+            columns = self.rows(other)
             y = Y[columns] - centre
             features = xp.concatenate([y[:, upper[0]] * y[:, upper[1]], y], axis=1)
-            sums += tile @ (features * self.right[columns][:, None])
+            sums += self.tile(r, other) @ (features * self.right[columns][:, None])
         sums *= self.left[rows][:, None]
         H = xp.empty((len(own), m, m), dtype=Y.dtype)
         H[:, upper[0], upper[1]] = H[:, upper[1], upper[0]] = sums[:, : len(upper[0])]
@@ -254,12 +226,11 @@ class TiledTransition:
         rows, H = self.cometric(Y, block, backend)
         return rows, *backend.kernels.leading_eigenvectors(H, d)
 
-    def on(self, _: Backend) -> TiledTransition:
+    def on(self, _: Backend) -> TiledMatrix:
         return self  # tiles stay where they are
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:
-        return f"tiles {self.kernel.limit!r}", (self.kernel.points, self.left, self.right)
+        return f"tiles {self.limit!r}", (self.points, self.left, self.right)
 
 
-Kernel = SparseKernel | TiledKernel
-Transition = SparseTransition | TiledTransition
+Matrix = SparseMatrix | TiledMatrix

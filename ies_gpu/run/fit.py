@@ -17,7 +17,7 @@ from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.graph import SPHERICAL, csr, points_in_metric
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import Rows
-from ..embedding.transition import SparseTransition
+from ..embedding.transition import SparseMatrix
 from ..findings import option, refusal
 from ..options import ENTRIES, Options, is_auto
 from ..validation import check_array, check_integer, check_points
@@ -107,7 +107,7 @@ def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian
         found = load()
         if isinstance(found, Laplacian):
             return found.operator
-        return SparseTransition(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
+        return SparseMatrix(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
 
     rows = Rows(*(content[name] for name in Rows._fields))
     weights = backend.asarray(content["weights"])

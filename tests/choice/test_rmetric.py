@@ -7,7 +7,7 @@ import numpy as np
 from ies_gpu import cometric, tangent_bases
 from ies_gpu.choice.rmetric import tangents
 from ies_gpu.embedding.laplacian import Laplacian, normalise
-from ies_gpu.embedding.transition import TiledKernel
+from ies_gpu.embedding.transition import TiledMatrix
 from tests.said import refused
 
 
@@ -47,10 +47,9 @@ def test_blocks_do_not_matter(on, backend, flat_strip, monkeypatch):
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-10)
 
 
-def test_tiles_give_the_same_geometry(on, backend, flat_strip, monkeypatch):
-    monkeypatch.setattr("ies_gpu.embedding.transition.TILE", 150)
+def test_tiles_give_the_same_geometry(on, backend, flat_strip):
     X, bandwidth, laplacian, embedding = flat_strip
-    kernel = TiledKernel(backend.asarray(X), bandwidth=bandwidth, radius=3 * bandwidth, store=True)
+    kernel = TiledMatrix(backend.asarray(X), bandwidth=bandwidth, radius=3 * bandwidth, store=True, side=150)
     tiled = normalise(kernel, bandwidth)
     H = on(cometric)(embedding.coordinates, laplacian)
     np.testing.assert_allclose(on(cometric)(embedding.coordinates, tiled), H, atol=1e-6 * np.abs(H).max())

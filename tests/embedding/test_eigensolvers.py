@@ -17,7 +17,7 @@ from ies_gpu.embedding.eigensolvers.lanczos import add_missed
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, graph_laplacian, normalise
 from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.transition import SparseKernel
+from ies_gpu.embedding.transition import SparseMatrix
 from tests.backends import cpu_backend, sent, to_host
 from tests.thorough import first_of
 
@@ -26,7 +26,7 @@ def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
     """The Laplacian of points put into KD order."""
     ordered = np.ascontiguousarray(X[spatial_order(X)])
     graph = ordered_radius_graph(ordered, 3 * bandwidth, diagonal=True)
-    return normalise(SparseKernel(apply_gaussian(graph, bandwidth)), bandwidth)
+    return normalise(SparseMatrix(apply_gaussian(graph, bandwidth)), bandwidth)
 
 
 def strip(n: int, *, degree: float = 120.0, ratio: float = 6.25, seed: int = 0) -> Laplacian:

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from ies_gpu import cometric, diffusion_map, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, normalise, with_weights
 from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.transition import TiledKernel
+from ies_gpu.embedding.transition import TiledMatrix
 from tests.backends import to_host
 from tests.said import refused
 
@@ -55,14 +55,13 @@ def test_equal_points_have_weight_one_and_the_input_is_left_alone(on, cloud):
 
 
 @pytest.mark.parametrize("store", [True, False])
-def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, monkeypatch):
+def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store):
     def product(matrix, V):
         return to_host(matrix @ backend.asarray(V))
 
-    monkeypatch.setattr("ies_gpu.embedding.transition.TILE", 70)
     X = cloud[spatial_order(cloud)]
     K, wt, P = dense_laplacian(X, 0.5)
-    kernel = TiledKernel(backend.asarray(X), bandwidth=0.5, radius=1.5, store=store)
+    kernel = TiledMatrix(backend.asarray(X), bandwidth=0.5, radius=1.5, store=store, side=70)
     assert kernel.nnz == np.count_nonzero(K)
     assert len(kernel.pairs) < kernel.n_blocks * (kernel.n_blocks + 1) / 2  # empty tiles were skipped
     np.testing.assert_allclose(product(kernel, np.eye(300)), K, atol=1e-7)
