@@ -7,19 +7,14 @@ import pytest
 
 from ies_gpu import cli, datasets
 
-from .commands import FIT
+FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6"]
+HOPELESS = ["--bandwidth", "1e-9"]  # the run would end by another error: what is said was said before it
 
 
 @pytest.fixture
 def columns(monkeypatch):
     """As wide as a terminal."""
     monkeypatch.setenv("COLUMNS", "80")
-
-
-@pytest.fixture
-def no_run(monkeypatch):
-    """What is refused is refused before the run."""
-    monkeypatch.setattr("ies_gpu.select.select_coordinates", lambda *_, **__: pytest.fail("the run began"))
 
 
 @pytest.fixture(scope="package")

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, load
+from ies_gpu import cli
 
-from .commands import FIT
+from .conftest import FIT
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
-
-
-def test_show(run, capsys):
-    assert cli.main(["show", run]) == 0
-    out = capsys.readouterr().out
-    names = ", ".join(load(run).names)
-    assert re.search(rf"{names} +<- chosen", out) and "Best sets at zeta" in out
-    assert cli.main(["show", run, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["names"] == list(load(run).names)
-
-
-def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):
-    assert cli.main(["data"]) == 0
-    listed = capsys.readouterr().out
-    assert all(name in listed for name in datasets.names())
-    path = tmp_path / "d1.npy"
-    assert cli.main(["data", "d1", "-o", str(path), "--n", "1500", "--seed", "4"]) == 0
-    command = capsys.readouterr().out.splitlines()[-1].split()
-    np.testing.assert_array_equal(np.load(path), datasets.load("D1", n_samples=1500, random_state=4).X)
-    assert command[:3] == ["ies-gpu", "fit", str(path)]
-    assert cli.main([*command[1:], "--quiet"]) == 0  # the command that was printed works as it stands
-    assert load(tmp_path / "d1-run.npz").coordinates.shape == (1500, 20)
 
 
 def test_doctor_tells_the_device_and_why(capsys):

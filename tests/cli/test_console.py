@@ -15,7 +15,7 @@ import pytest
 from ies_gpu import cli
 from ies_gpu.cli.console import Console
 
-from .commands import FIT
+from .conftest import FIT
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 JSON = ["--log-format", "json"]

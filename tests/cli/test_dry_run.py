@@ -14,7 +14,7 @@ from ies_gpu.cli.console import Console
 from ies_gpu.cli.dry_run import say_how_long
 from ies_gpu.resources import estimate_resources
 
-from .commands import FIT
+from .conftest import FIT
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

@@ -11,14 +11,16 @@ import pytest
 
 from ies_gpu import cli, load
 
-from .commands import FIT
+from .conftest import FIT, HOPELESS
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
-    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "run.npz")]) == 0
+    outputs = ["-o", str(tmp_path / "run.npz"), "--plot", str(tmp_path / "map.pdf")]
+    assert cli.main(["fit", points, *FIT, *outputs]) == 0
     out, err = capsys.readouterr()
+    assert (tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
     selection = load(tmp_path / "run.npz")
     assert ", ".join(selection.names) in out and "run.npz" in out
     assert selection.coordinates.shape == (1500, 20)
@@ -62,27 +64,16 @@ def test_json_is_one_strict_object(points, capsys):
     assert len(found["eigenvalues"]) == 20
 
 
-def test_pictures_of_a_fit_and_of_a_saved_run(points, tmp_path, capsys):
-    target = tmp_path / "run.npz"
-    assert cli.main(["fit", points, *FIT, "-o", str(target), "--plot", str(tmp_path / "map.pdf"), "-q"]) == 0
-    assert (tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
-    assert cli.main(["plot", str(target)]) == 0
-    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
-    assert str(tmp_path / "run.png") in capsys.readouterr().out
-    for kind in ("path", "volumes"):
-        assert cli.main(["plot", str(target), "--kind", kind, "-o", str(tmp_path / f"{kind}.svg")]) == 0
-        assert b"<svg" in (tmp_path / f"{kind}.svg").read_bytes()
-
-
-def test_what_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch, no_run):
+def test_what_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch):
     (tmp_path / "folder.npz").mkdir()
-    for output in ("no/run.npz", "folder.npz"):
-        assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / output)]) == 1
-    capsys.readouterr()
-    assert cli.main(["fit", points, *FIT, "--plot", "map.txt"]) == 2
-    assert "--plot must end in .png, .pdf or .svg, got map.txt" in capsys.readouterr().err
-    assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "nowhere" / "map.png")]) == 1
-    assert "does not exist" in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "map.png")]) == 1
-    assert "ies-gpu[plot]" in capsys.readouterr().err
+    for option, output, status, words in (
+        ("-o", tmp_path / "no" / "run.npz", 1, "does not exist"),
+        ("-o", tmp_path / "folder.npz", 1, "is a folder"),
+        ("--plot", "map.txt", 2, "--plot must end in .png, .pdf or .svg, got map.txt"),
+        ("--plot", tmp_path / "nowhere" / "map.png", 1, "does not exist"),
+        ("--plot", tmp_path / "map.png", 1, "ies-gpu[plot]"),
+    ):
+        if "[plot]" in words:
+            monkeypatch.setitem(sys.modules, "matplotlib", None)
+        assert cli.main(["fit", points, *FIT, *HOPELESS, option, str(output)]) == status
+        assert words in capsys.readouterr().err

@@ -17,7 +17,7 @@ import pytest
 
 from ies_gpu.cli import Terminated, stopped_once
 
-from .commands import FIT
+from .conftest import FIT
 
 pytestmark = [
     pytest.mark.usefixtures("plain_kernels"),

@@ -9,8 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu.files import points as reading
-from ies_gpu.files.points import READERS, TABLES, read_columns, read_points, read_table
+from ies_gpu.files.points import READ_BYTES, READERS, TABLES, read_columns, read_points, read_table
 from ies_gpu.files.writing import WRITTEN, write_table
 from tests.extras import needed
 from tests.said import refused, warned
@@ -52,16 +51,20 @@ def test_the_principal_components_of_cells_are_their_points(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float16", ">f8", "int32", "bool"])
-@pytest.mark.parametrize("mapped", [False, True])
-def test_npy_of_any_real_dtype_is_read_if_small_and_mapped_if_large(tmp_path, dtype, mapped, monkeypatch):
+def test_npy_of_any_real_dtype_is_read_if_small_and_mapped_if_large(tmp_path, dtype):
     """A mapped file that somebody cuts short ends the process, by SIGBUS."""
-    monkeypatch.setattr(reading, "READ_BYTES", 0 if mapped else 1 << 20)
-    np.save(tmp_path / "points.npy", POINTS.astype(dtype))
-    found = read_points(str(tmp_path / "points.npy"))
-    if not mapped:
-        os.truncate(tmp_path / "points.npy", 0)
-    assert isinstance(found, np.memmap) == mapped and found.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(found, POINTS.astype(dtype))
+    path, values = tmp_path / "points.npy", POINTS.astype(dtype)
+    np.save(path, values)
+    found = read_points(str(path))
+    os.truncate(path, 0)
+    shape = READ_BYTES // values[0].nbytes + 1, 3
+    large = np.lib.format.open_memmap(path, "w+", dtype, shape)  # sparse
+    large[: len(values)] = values
+    mapped = read_points(path)
+    assert not isinstance(found, np.memmap) and isinstance(mapped, np.memmap)
+    assert found.dtype == mapped.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(found, values)
+    np.testing.assert_array_equal(mapped[: len(values)], values)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_what_is_not_read_is_converted_in_one_line(tmp_path, name, way):
     assert way in str(caught.value)
 
 
-def test_missing_files_and_folders(tmp_path):
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
     with refused("file.missing", FileNotFoundError):
         read_points(tmp_path / "no.npy")
     with refused("file.special"):
@@ -210,9 +213,6 @@ def test_missing_files_and_folders(tmp_path):
         read_points(tmp_path / "several.npz")
     with refused("file.no_array"):
         read_points(tmp_path / "several.npz", key="third")
-
-
-def test_what_is_missing_is_said(tmp_path, monkeypatch):
     write_points(tmp_path / "points.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError) as caught:
