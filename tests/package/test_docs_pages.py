@@ -1,8 +1,11 @@
-"""Code blocks of the pages run, and all links lead somewhere."""
+"""Code blocks of README and the pages run, and all links lead somewhere; ``.ci/run`` installs as README says."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,12 @@ from tests.thorough import first_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS.parent / "benchmarks" / "results"
-BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 # blocks that need more than the package: a library, or points of the reader's own
 ELSEWHERE = {"scanpy": "test-all", "umap": "umap", "dask": "dask", "dask_cuda": "", "select_coordinates(X)": ""}
 
 
-def blocks(page: str) -> list[str]:
-    return BLOCK.findall((DOCS / page).read_text())
+def blocks(page: str, language: str = "python") -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
 def needs(block: str) -> list[str]:
@@ -51,19 +53,41 @@ def test_the_block_for_biologists(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page", sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md"), *RESULTS.glob("*.md")]), ids=lambda page: page.name
 )
-def test_links_lead_somewhere(page):
+def test_links_lead_somewhere_and_anchors_are_headings(page):
+    """As GitHub and the site make anchors from headings; the site knows no others."""
     if page.relative_to(DOCS.parent).parts[:2] == ("docs", "_build"):
         pytest.skip("made by a build of the site")
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
-        assert target.startswith("http") or (page.parent / target).exists(), target
-
-
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
-def test_anchors_are_headings(page):
-    """As GitHub and the site make them from the headings; the site knows no others."""
-    for target, anchor in re.findall(r"\]\(([^):#]*)#([^)]+)\)", page.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):
         file = page.parent / target if target else page
-        if file.suffix == ".md":
+        assert target.startswith("http") or file.exists(), target
+        if anchor and file.suffix == ".md" and page.parent == DOCS:
             headings = re.findall(r"^#+ (.*)$", file.read_text(), flags=re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor in slugs, anchor
+
+
+def test_the_python_of_the_readme_runs_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in blocks("../README.md"):
+        exec(compile(block, "README.md", "exec"), namespace)
+    out, (shown,) = capsys.readouterr().out, blocks("../README.md", "text")
+    assert out.splitlines()[:2] == shown.splitlines()[:2]  # the set and the verdict
+    answers = [[line.split()[:2] for line in text.splitlines()[2:8] if line[2:3].strip()][:3] for text in (out, shown)]
+    assert answers[0] == answers[1]
+
+
+def test_the_command_lines_of_the_readme_run(tmp_path):
+    lines = [line for block in blocks("../README.md", "bash") for line in block.splitlines() if line]
+    commands = [line for line in lines if line.startswith("ies-gpu ")]
+    assert [line for line in lines if line.startswith("python3 -m venv")] == [x for x in lines if x not in commands]
+    for line in commands:
+        command = [sys.executable, "-m", "ies_gpu", *shlex.split(line)[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr)
+    assert (tmp_path / "run.npz").exists()
+
+
+def test_no_claim_of_a_gpu_run():
+    for path in [DOCS.parent / "README.md", *DOCS.glob("*.md")]:
+        assert not re.search(r"(tested on|measured on a|timed on a|tested on a) gpu", path.read_text().lower()), path

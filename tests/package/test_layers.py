@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from functools import cache
-from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +29,9 @@ DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "plot")}
 
 
 @cache
-def imports(path: Path, text: str | None = None) -> list[tuple[tuple[str, ...], str, bool]]:
+def imports(path: Path) -> list[tuple[tuple[str, ...], str, bool]]:
     """The modules of the package that a file imports from, as parts, with the names and whether it is at the top."""
-    tree, imported = ast.parse(path.read_text() if text is None else text), []
+    tree, imported = ast.parse(path.read_text()), []
     top = set(map(id, tree.body))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -49,43 +48,18 @@ def imports(path: Path, text: str | None = None) -> list[tuple[tuple[str, ...], 
     return imported
 
 
-def room_of(path: Path) -> str:
-    first = path.relative_to(ROOT).parts[0]
-    return first.removesuffix(".py")
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 
 
-def files() -> list[Path]:
-    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
-
-
-def test_imports_are_seen_however_they_are_written():
-    text = """
-from ..choice.naming import names_text
-from .. import plot
-from . import blocks
-from ies_gpu.select import select_coordinates
-def late():
-    import ies_gpu.report.page
-import numpy.linalg, ies_gpu
-"""
-    assert list(imports(ROOT / "cluster" / "team.py", text)) == [
-        (("choice", "naming"), "names_text", True),
-        (("plot",), "plot", True),
-        (("cluster",), "blocks", True),
-        (("select",), "select_coordinates", True),
-        ((), "ies_gpu", True),
-        (("report", "page"), "page", False),
-    ]
-
-
-def test_rooms_import_only_from_those_before_them():
+def test_rooms_import_only_from_those_before_them_and_no_private_names():
     drawn = set()
-    for path in files():
-        room = room_of(path)
+    for path in FILES:
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
         assert room in ROOMS, f"{room} has no place in the order"
         for module, name, at_top in imports(path):
             assert module, f"{path.relative_to(ROOT)} imports the whole package"
-            other = module[0]
+            other, private = module[0], name.startswith("_") and not name.startswith("__")
+            assert not private or other == room, f"{path.relative_to(ROOT)} imports {name}"
             if not at_top and (room, other) in DRAWN:
                 drawn.add((room, other))
             elif other not in (room, "__version__"):
@@ -94,7 +68,7 @@ def test_rooms_import_only_from_those_before_them():
 
 
 def test_no_chain_of_imports_is_longer_than_it_was():
-    known = {path.relative_to(ROOT).with_suffix("").parts: path for path in files()}
+    known = {path.relative_to(ROOT).with_suffix("").parts: path for path in FILES}
     known = {parts[:-1] if parts[-1] == "__init__" else parts: path for parts, path in known.items()}
 
     @cache
@@ -111,23 +85,10 @@ def test_no_chain_of_imports_is_longer_than_it_was():
     assert len(longest) <= LEVELS, "\n".join(longest)
 
 
-def test_private_names_stay_in_their_room():
-    for path in files():
-        for module, name, _ in imports(path):
-            private = name.startswith("_") and not name.startswith("__")
-            assert not private or module[0] == room_of(path), f"{path.relative_to(ROOT)} imports {name}"
-
-
-def test_the_table_of_rooms_is_in_this_order():
-    lines = (ROOT.parent / "CONTRIBUTING.md").read_text().splitlines()
-    start = next(k for k, line in enumerate(lines) if line.startswith("| room |"))
-    table = list(takewhile(lambda line: line.startswith("|"), lines[start + 2 :]))
-    shown = [name for line in table for name in re.findall(r"`(\w+)(?:/|\.py)`", line.split("|")[1])]
-    assert shown == [room for room in ROOMS if room != "__main__"]
-
-
-def test_every_path_of_the_walk_exists():
+def test_the_table_of_rooms_is_in_this_order_and_every_path_of_the_walk_exists():
     text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    shown = re.findall(r"`(\w+)(?:/|\.py)`", "".join(re.findall(r"^\| (`\w+(?:/|\.py)`) \|", text, re.MULTILINE)))
+    assert shown == [room for room in ROOMS if room != "__main__"]
     text = text[text.index("## One call") : text.index("## Habits")]
     paths = {name for name in re.findall(r"`([\w./]+)`", text) if re.search(r"/$|/\w+\.\w+$|^\w+\.py$", name)}
     assert len(paths) > 40
@@ -169,14 +130,9 @@ def test_a_fit_with_everything_automatic_imports_at_most_eighty_modules(tmp_path
     assert 50 < len(done.stdout.splitlines()[-1].split()) <= 80, done.stdout.splitlines()[-1]
 
 
-def test_every_public_name_exists():
-    for name in ies_gpu.__all__:
-        assert getattr(ies_gpu, name) is not None
-
-
 def test_there_are_at_most_fifty_public_names_and_every_class_returned_or_raised_is_one():
     assert len(ies_gpu.__all__) <= 50
-    public = [getattr(ies_gpu, name) for name in ies_gpu.__all__]
+    public = [getattr(ies_gpu, name) for name in ies_gpu.__all__]  # which are all there
     returned = {
         function.__globals__.get(word)
         for function in map(inspect.unwrap, filter(inspect.isfunction, public))

@@ -102,6 +102,6 @@ def test_the_sdist_brings_its_tests(built, tmp_path):
         archive.extractall(tmp_path, filter="data")
     (tree,) = tmp_path.iterdir()
     # these read README, docs, docker and the package beside them
-    names = ("package/test_layers", "package/test_readme", "package/test_docker", "package/test_release")
+    names = ("package/test_layers", "package/test_docs_pages", "package/test_docker", "package/test_release")
     files = [tree / "tests" / f"{name}.py" for name in (*names, "choice/test_criterion")]
     run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, cwd=tree)
