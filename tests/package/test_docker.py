@@ -46,8 +46,7 @@ def test_an_image_is_careful(name, cuda):
     assert stage["USER"] == [USER] and stage["ENTRYPOINT"] == ['["ies-gpu"]']  # numeric, for runAsNonRoot
     (volume,) = json.loads(stage["VOLUME"][0])
     settings = dict(part.split("=", 1) for rest in stage["ENV"] for part in rest.split())
-    written = {"HOME", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"}
-    written |= {"CUPY_CACHE_DIR"} if cuda else set()
+    written = ["HOME", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR", *["CUPY_CACHE_DIR"] * bool(cuda)]
     assert all(Path(settings[key]).is_relative_to(volume) for key in written)
     assert re.search(rf"install -d -m 1777 .*{volume}\b", stage["RUN"][0])  # or a new volume belongs to root
     assert all(rest.startswith("--from=") for rest in stage["COPY"])
@@ -59,32 +58,28 @@ def test_an_image_is_careful(name, cuda):
     extras = dict(rest.split("=", 1) for word, rest in steps if word == "ARG")["EXTRAS"].split(",")
     assert ("cuda12" in extras) == bool(cuda)
     assert all("<" in each for extra in extras for each in [*EXTRAS[extra], *PROJECT["dependencies"]])
+    # the builder gets what is copied, and nothing else
+    first, *lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    copied = [rest.split()[:-1] for word, rest in steps if word == "COPY" and not rest.startswith("--from")]
+    admitted = {line[1:] for line in lines if line.startswith("!")}
+    assert first == "*" and {Path(source).parts[0] for sources in copied for source in sources} == admitted
     hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if hadolint is not None:  # of the extra test-docker
         subprocess.run([hadolint, ROOT / name], check=True)
 
 
-def test_both_images_are_built_alike_from_what_the_builder_gets():
-    one, other = (
-        [step for step in instructions(name) if step[0] not in ("ENV", "LABEL") and "EXTRAS=" not in step[1]]
-        for name in DOCKERFILES
-    )
-    assert one == other
-    first, *lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
-    admitted = {line[1:] for line in lines if line.startswith("!")}
-    copied = [rest.split()[:-1] for word, rest in one if word == "COPY" and not rest.startswith("--from")]
-    assert first == "*" and {Path(source).parts[0] for sources in copied for source in sources} == admitted
-    assert all((ROOT / name).exists() for name in admitted)
-
-
-def test_pages_and_comments_give_commands_that_work():
+def test_pages_comments_and_services_give_commands_that_work():
     page, compose = ((DOCKER / name).read_text() for name in ("README.md", "compose.yaml"))
     blocks = "".join(re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)).replace("\\\n", " ")
     commands = re.findall(r"^docker run .* ies-gpu(?::\w+)? (.*)$", blocks, re.MULTILINE)
     comments = re.findall(r"^# docker compose .* run --rm (?:gpu|cpu) (.*)$", compose, re.MULTILINE)
     assert len(commands) >= 3 and len(comments) == 2
-    for command in commands + comments:
-        build_parser().parse_args(command.split())
+    services = yaml.safe_load(compose)["services"].values()
+    for service in services:
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        assert service["user"] == "${UID:-10001}:${GID:-10001}"
+    for command in (*map(str.split, commands + comments), *(service["command"] for service in services)):
+        build_parser().parse_args(command)
 
 
 # ---- the jobs: as careful as the images, taken by those who run them, and asking for the memory that we tell
@@ -160,30 +155,23 @@ def test_a_job_is_careful_valid_and_asks_for_the_memory_that_we_tell(job, told):
     assert parsed(command).device == "cuda" and asks_rightly(told, memory)
 
 
-def test_the_services_of_compose_are_careful():
-    for service in yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"].values():
-        assert service["read_only"] and service["cap_drop"] == ["ALL"]
-        assert service["user"] == "${UID:-10001}:${GID:-10001}"
-        build_parser().parse_args(service["command"])
-
-
 # ---- the scripts, run with a stand-in for docker, apptainer and scontrol
 
 
 @pytest.fixture
-def stand_in(tmp_path):
-    """A folder for programs that write down how they were called."""
+def stand_in(tmp_path, monkeypatch):
+    """``make(name, body)`` writes a program that writes down how it was called, which the next ones find first."""
     programs = tmp_path / "bin"
     programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    (tmp_path / "my points.npy").touch()
 
     def make(name: str, body: str = "") -> None:
         file = programs / name
         file.write_text(f'#!/usr/bin/env bash\nprintf "%s\\n" "$@" > {tmp_path}/{name}.called\n{body}\n')
         file.chmod(0o755)
 
-    make.path = f"{programs}:{os.environ['PATH']}"  # type: ignore[attr-defined]
     make.called = lambda name: (tmp_path / f"{name}.called").read_text().splitlines()  # type: ignore[attr-defined]
-    (tmp_path / "my points.npy").touch()
     return make
 
 
@@ -191,7 +179,7 @@ def stand_in(tmp_path):
 def test_run_sh_starts_a_careful_container(stand_in, tmp_path, gpus):
     stand_in("docker")
     script = [DOCKER / "run.sh", "my points.npy", "2", "3", "0.25", "run.npz"]
-    subprocess.run(script, cwd=tmp_path, check=True, env={**os.environ, "PATH": stand_in.path, "GPUS": gpus})
+    subprocess.run(script, cwd=tmp_path, check=True, env={**os.environ, "GPUS": gpus})
     called = stand_in.called("docker")
     at = called.index("ies-gpu")
     options, args = called[:at], parsed(called[at + 1 :])
@@ -211,8 +199,7 @@ def test_verify_sh_deletes_only_what_it_made(stand_in, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").touch()
-    script = [DOCKER / "verify.sh", "--work", mine]
-    done = subprocess.run(script, env={**os.environ, "PATH": stand_in.path}, capture_output=True, text=True)
+    done = subprocess.run([DOCKER / "verify.sh", "--work", mine], capture_output=True, text=True)
     assert done.returncode == 1 and "FAILED       cpu: builds" in done.stdout  # it ran to its end
     assert os.listdir(mine) == ["thesis.txt"]
 
@@ -220,7 +207,7 @@ def test_verify_sh_deletes_only_what_it_made(stand_in, tmp_path):
 def slurm(stand_in, tmp_path, apptainer):
     stand_in("apptainer", apptainer)
     stand_in("scontrol")
-    job = {"PATH": stand_in.path, "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4"}
+    job = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4"}
     script = ["bash", DOCKER / "slurm.sbatch", "my points.npy", "run.npz"]
     return subprocess.Popen(script, cwd=tmp_path, env={**os.environ, **job})
 

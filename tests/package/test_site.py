@@ -35,7 +35,6 @@ TOCTREES = {
     ".md": re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL),
     ".rst": re.compile(r"^\.\. toctree::\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL),
 }
-GAP, END = "\0", "\1"  # stand for a value in an f-string, and for the end of a text
 SITE = Path(os.environ.get("IES_GPU_SITE", ""))
 built = pytest.mark.skipif("IES_GPU_SITE" not in os.environ, reason="IES_GPU_SITE names no folder with the built site")
 
@@ -93,29 +92,17 @@ def test_every_example_is_in_the_gallery():
         assert rule == "=" * len(title), f"{name} needs a title, underlined with ="
 
 
-def text_of(node: ast.AST) -> str:
-    """A string or an f-string, with a gap for each value."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    return "".join(part.value if isinstance(part, ast.Constant) else GAP for part in node.values)
-
-
-def texts(node: ast.AST) -> list[str]:
-    """Every string in a piece of code, f-strings as a whole."""
-    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-        return [text_of(node)]
-    return [text for child in ast.iter_child_nodes(node) for text in texts(child)]
-
-
 def test_every_warning_is_explained():
     page = (DOCS / "messages.md").read_text()
     terms = re.findall(r'^\| (?:`([\w.]+)`)? *\| "(.*?)" \|', page, flags=re.MULTILINE)
-    every = END.join(text for file in (ROOT / "ies_gpu").rglob("*.py") for text in texts(ast.parse(file.read_text())))
-    patterns = {term: f"[^{END}]*".join(re.escape(part.strip()) for part in term.split("...")) for _, term in terms}
+    every = ""  # the strings of the package, those with gaps as a whole
+    for node in (node for file in (ROOT / "ies_gpu").rglob("*.py") for node in ast.walk(ast.parse(file.read_text()))):
+        parts = getattr(node, "values", [node]) if isinstance(node, ast.Constant | ast.JoinedStr) else []
+        every += "\1" + "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in parts)
+    patterns = {term: "[^\1]*".join(re.escape(part.strip()) for part in term.split("...")) for _, term in terms}
     assert [term for term in patterns if not re.search(patterns[term], every)] == [], "no longer said"
-    assert {code for code, _ in terms if code} == codes("warning", "light", "grave", "note", "say") | {
-        "choice.doubtful"
-    }
+    known = codes("warning", "light", "grave", "note", "say") | {"choice.doubtful"}
+    assert {code for code, _ in terms if code} == known
 
 
 def test_every_line_of_a_result_is_explained():
@@ -175,40 +162,30 @@ def built_pages() -> list[Path]:
 
 
 @built
-def test_pages_load_nothing_from_elsewhere():
+def test_nothing_is_loaded_from_elsewhere():
     for file in built_pages():
         for target in page(file).loads:
             assert not urlsplit(target).netloc and not target.startswith("//"), (file.name, target)
             if not target.startswith("data:"):
                 assert (file.parent / unquote(urlsplit(target).path)).exists(), (file.name, target)
+    for kind, elsewhere in (
+        ("css", r"""(?:@import|url\()\s*["']?(?:https?:)?//"""),
+        ("js", r"""(?:fetch|import|src\s*=)\s*\(?\s*["']https?://"""),
+    ):
+        files = list(SITE.rglob(f"*.{kind}"))
+        assert files and not [file for file in files if re.search(elsewhere, file.read_text())]
 
 
 @built
-def test_style_sheets_and_scripts_load_nothing_from_elsewhere():
-    sheets, scripts = list(SITE.rglob("*.css")), list(SITE.rglob("*.js"))
-    assert sheets and scripts
-    for file in sheets:
-        assert not re.search(r"""(?:@import|url\()\s*["']?(?:https?:)?//""", file.read_text()), file
-    for file in scripts:
-        assert not re.search(r"""(?:fetch|import|src\s*=)\s*\(?\s*["']https?://""", file.read_text()), file
-
-
-@built
-def test_links_within_the_site_lead_somewhere():
+def test_links_lead_somewhere_pictures_are_described_and_formulas_drawn():
     for file in built_pages():
-        for target in page(file).leads:
-            to = urlsplit(target)
+        for to in map(urlsplit, page(file).leads):
             if to.scheme or to.netloc:
                 continue
             there = (file.parent / unquote(to.path)).resolve() if to.path else file
-            assert there.exists(), (file.name, target)
+            assert there.exists(), (file.name, to)
             if to.fragment and there.suffix == ".html":
-                assert unquote(to.fragment) in page(there).places, (file.name, target)
-
-
-@built
-def test_pictures_have_a_description_and_formulas_are_drawn():
-    for file in built_pages():
+                assert unquote(to.fragment) in page(there).places, (file.name, to)
         assert not page(file).silent, (file.name, page(file).silent)
         assert "\\frac" not in file.read_text() and "math-error" not in file.read_text(), file.name
 
