@@ -129,9 +129,6 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     return parser
 
 
-# --- signals ---------------------------------------------------------------------------------------------------------
-
-
 class Terminated(BaseException):
     """SIGTERM came."""
 

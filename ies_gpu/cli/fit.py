@@ -119,14 +119,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if client is not None and client.dashboard_link:
             console.note(f"the cluster's dashboard: {client.dashboard_link}")
         found = select_coordinates(given.points, **parser.options_of(args), progress=console.progress, client=client)
-        selection = with_index(found, given.rows)
-        write(selection, given, args, console)
-        console.close()
-        tell(selection, args, time.perf_counter() - begin)
+        finish(with_index(found, given.rows), given, args, console, begin)
     return 0
-
-
-# --- before the run --------------------------------------------------------------------------------------------------
 
 
 def check(args: argparse.Namespace) -> None:
@@ -206,11 +200,11 @@ def workers_read(args: argparse.Namespace) -> bool:
     return bool(args.scheduler) and in_rows and not any(here)
 
 
-# --- after the run ---------------------------------------------------------------------------------------------------
+def finish(selection: Selection, given: Given, args: argparse.Namespace, console: Console, begin: float) -> None:
+    """Write what was asked for; print the result and the names of its files."""
+    from ..files.writing import write_table
+    from ..results.text import as_plain, in_input_rows, summary
 
-
-def write(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> None:
-    """Write what was asked for."""
     if given.features is not None:
         selection.diagnostics["features"] = given.features
     if args.output:
@@ -221,8 +215,6 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
         selection.model(given.points, feature_names=given.columns).save(args.model)
     if args.coordinates:
         from ..cluster.source import open_rows
-        from ..files.writing import write_table
-        from ..results.text import in_input_rows
 
         n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
         write_table(args.coordinates, in_input_rows(selection, n), selection.names, rows=given.rows)
@@ -230,18 +222,13 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
         draw(selection, args.plot)
     if args.report:
         selection.to_html(args.report, points=given.points, title=file_name(args.points))
-
-
-def tell(selection: Selection, args: argparse.Namespace, seconds: float) -> None:
-    """Print the result and the names of its files."""
-    from ..results.text import as_plain, summary
-
+    console.close()
     if args.json:
         names = {name: shown(getattr(args, name) or "") or None for name in ("output", "model")}
         say_json(as_plain(selection, parser.in_flags, **names))
     elif not args.quiet:
         say(summary(selection, parser.say_in_flags))
-        listed("time", f"{seconds:.1f} s")
+        listed("time", f"{time.perf_counter() - begin:.1f} s")
         for flag, (name, label) in OUTPUTS.items():
             if path := getattr(args, name):
                 listed(label, address(path) if flag == "--report" else shown(path))

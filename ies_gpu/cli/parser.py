@@ -203,9 +203,6 @@ def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None
             parser.error(f"{name} and {other} must be different files, got {shown(path)} twice")
 
 
-# --- findings in the words of the command line ------------------------------------------------------------------------
-
-
 def say_in_flags(finding: Finding, known: Collection[str] | None = None) -> str:
     """Return the sentence of a finding with flags for options; ``known`` are the flags of the command."""
     advice = ADVICE.get(finding.code) or ADVICE.get(finding.code.rpartition(".")[2]) or finding.advice

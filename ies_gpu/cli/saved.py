@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..results.selection import Selection
 
 PANELS = 9  # of one picture
-RUN_FILE = {"metavar": "RUN.NPZ", "help": "file that 'ies-gpu fit -o' wrote"}
-COLOR = {"metavar": "TABLE.CSV", "help": "what to colour the points by: a table with a row for each"}
+RUN_FILE: dict[str, Any] = {"metavar": "RUN.NPZ", "help": "file that 'ies-gpu fit -o' wrote"}
+COLOR: dict[str, Any] = {"metavar": "TABLE.CSV", "help": "what to colour the points by: a table with a row for each"}
 
 
 def add(commands: Any) -> None:
@@ -96,9 +96,6 @@ def load_selection(path: str) -> Selection:
     from ..results.storage import load_as
 
     return load_as(Selection, path)
-
-
-# --- pictures --------------------------------------------------------------------------------------------------------
 
 
 def run_plot(args: argparse.Namespace, console: Console) -> int:
@@ -187,9 +184,6 @@ def run_report(args: argparse.Namespace, console: Console) -> int:
     if not args.quiet:
         listed("report", address(output))
     return 0
-
-
-# --- new points ------------------------------------------------------------------------------------------------------
 
 
 def run_transform(args: argparse.Namespace, console: Console) -> int:

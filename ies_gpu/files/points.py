@@ -31,6 +31,7 @@ READ_BYTES = 256 << 20
 OTHERWISE = {
     ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
     ".parquet": "convert it once: numpy.save('{0}.npy', pandas.read_parquet('{0}.parquet'))",
+    ".feather": "convert it once: numpy.save('{0}.npy', pandas.read_feather('{0}.feather'))",
     ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
@@ -85,9 +86,6 @@ def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = No
 
     with _local(path, TABLES, "columns") as (local, _):
         return Table(local, wanted or ()).colours(wanted)
-
-
-# --- any file --------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -184,9 +182,6 @@ def needs(path: Path, library: str, extra: str) -> ImportError:
     return ImportError(f"{path} needs {library}: pip install 'ies-gpu[{extra}]'")
 
 
-# --- NumPy -----------------------------------------------------------------------------------------------------------
-
-
 class Header(NamedTuple):
     """What the first bytes of an ``.npy`` file say of its array."""
 
@@ -268,9 +263,6 @@ def holds_molecule(path: str) -> bool:
         placed = any(name in headers and headers[name].shape[1:][1:] == (3,) for name in POSITIONS)
         return placed and not any(name in headers and len(headers[name].shape) == 2 for name in NAMES)
     return False  # the file is not sound, which its reader says
-
-
-# --- HDF5 ------------------------------------------------------------------------------------------------------------
 
 
 def read_hdf5(path: Path, key: str | None) -> np.ndarray:

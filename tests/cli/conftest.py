@@ -1,7 +1,5 @@
 """Points and a result for commands to read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

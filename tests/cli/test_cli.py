@@ -1,7 +1,5 @@
 """The command line: what it prints where, its exit status, and one line for every error."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

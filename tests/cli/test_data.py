@@ -1,7 +1,5 @@
 """``ies-gpu data`` and ``ies-gpu demo``: what they say is true, and what they print works as it stands."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``ies-gpu fit --dry-run``: what a job will need, told before anything is computed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """``ies-gpu fit``: its options, what it writes and prints, and what it checks before the work."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

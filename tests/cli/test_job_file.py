@@ -1,7 +1,5 @@
 """``fit --config`` and variables: a job in a file gives the same bits as its flags, which override both."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

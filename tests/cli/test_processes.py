@@ -1,7 +1,5 @@
 """The command as a process: how it starts, and how signals, pipes and closed streams end it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

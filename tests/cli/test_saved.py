@@ -1,7 +1,5 @@
 """``show``, ``plot``, ``report`` and ``transform``, on a run of a table whose rows have names."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Frames from files, and features of molecules whose geometry is known."""
 
-from __future__ import annotations
-
 import gc
 import sys
 

@@ -1,7 +1,5 @@
 """The synthetic manifolds are what their table says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

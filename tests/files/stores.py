@@ -1,7 +1,5 @@
 """Servers on this machine: Amazon's storage, Google's, and a website, over connections that break or hold."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Files with a bit flipped or an end cut off: an error of ours, or the content that was written."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Points, names and colours from every kind of file: the same numbers, and one clear sentence for everything else."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Files by URL, against servers on this machine that stand for Amazon's, Google's and any website."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """URLs, temporary files and pictures: what strangers may not get at, and what may not get at others."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

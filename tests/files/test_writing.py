@@ -1,7 +1,5 @@
 """Writing: checked before the work, then written completely or not at all, whichever system call fails."""
 
-from __future__ import annotations
-
 import builtins
 import errno
 import io

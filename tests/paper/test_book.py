@@ -1,7 +1,5 @@
 """The pages of a reproduction: files that other programs read, in the paper's order."""
 
-from __future__ import annotations
-
 import csv
 import re
 

@@ -1,7 +1,5 @@
 """LLR: what it says of coordinates that depend on each other exactly, and that blocks and units change nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The reproduction on real data, with small files of the same kinds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The reproduction end to end on a small sample, and at the paper's size."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

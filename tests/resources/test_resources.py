@@ -1,7 +1,5 @@
 """What a job will need: the formula behaves as it must, and is right for runs that were made."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
