@@ -36,18 +36,14 @@ def test_subsamples_choose_the_same_functions(strip):
     assert all(len(line) <= 80 for line in repr(found).splitlines())
 
 
-def test_permuted_eigenvectors_are_recognised(strip):
+def test_permuted_eigenvectors_are_recognised(strip, rng):
     _, fit = strip
     order = np.array([3, 0, 9, 1, 2, 8, 4, 5, 7, 6])
     signs = np.where(np.arange(10) % 2, -1, 1)
     other = replace(fit, coordinates=(fit.coordinates * signs)[:, order], subset=(0, 4))
     assert matched_subset(fit.coordinates, other) == (2, 3)  # columns 0 and 4 are the old 3 and 2
-
-
-def test_a_foreign_eigenvector_has_no_counterpart(strip, rng):
-    _, fit = strip
     foreign = fit.coordinates.copy()
-    foreign[:, 5] = rng.normal(size=len(foreign))
+    foreign[:, 5] = rng.normal(size=len(foreign))  # which has no counterpart
     assert matched_subset(fit.coordinates, replace(fit, coordinates=foreign, subset=(0, 5))) == (-1, 0)
 
 
@@ -111,14 +107,9 @@ def test_points_in_another_order_are_refused_and_of_an_old_file_doubted(strip):
 def test_a_graph_of_nearest_neighbours_has_no_radius(strip):
     """What the selection knows of its graph is dropped where the refits get another."""
     points, fit = strip
-    few = {"n_refits": 1, "n_threads": 1}
-    assert selection_stability(fit, X=points, n_neighbors=30, **few).n_refits == 1
-    nearest = replace(
-        fit,
-        diagnostics=fit.diagnostics
-        | {"parameters": fit.diagnostics["parameters"] | {"n_neighbors": 30, "radius": None}},
-    )
-    assert selection_stability(nearest, X=points, radius=0.3, **few).n_refits == 1
+    known = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"n_neighbors": 30, "radius": None}}
+    for made, other in ((fit, {"n_neighbors": 30}), (replace(fit, diagnostics=known), {"radius": 0.3})):
+        assert selection_stability(made, X=points, n_refits=1, n_threads=1, **other).n_refits == 1
 
 
 @pytest.mark.parametrize("s", [1, 2])
@@ -136,20 +127,21 @@ def test_a_curve(s):
     [
         ({"n_refits": 0}, "n_refits.range"),
         ({"X": np.eye(10)[:, :3]}, "X.rows"),
-        ({"n_components": "5"}, "n_components.type"),
         ({"n_components": None}, "n_components.type"),
         ({"share": 0}, "share.range"),
         ({"bandwith": 0.3}, "options.unknown"),
         ({"graph": np.eye(3)}, "options.unknown"),
+        ({"selection": 3}, "selection.type"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_arguments(strip, options, code):
     points, fit = strip
     with refused(code, (ValueError, TypeError)):
-        selection_stability(fit, **{"X": points} | options)
-    with refused("selection.type", TypeError):
-        selection_stability(points, X=points)
+        selection_stability(**{"selection": fit, "X": points} | options)
+    known = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"entry": "kernel"}}
+    with refused("selection.entry"):  # refits need points
+        selection_stability(replace(fit, diagnostics=known), X=points)
 
 
 def sampled_strip(ratio: float, density: float, seed: int):
@@ -208,11 +200,3 @@ def test_confidence_is_calibrated():
     assert (long[2] > 0.9).sum() >= 15 and long[3][long[2] > 0.9].mean() >= 0.85  # D1 by itself
     # a bound of 90 %: at most a tenth may fall below it, and as many again by chance of the fresh samples
     assert (recurs < confidence).mean() <= 0.2
-
-
-def test_refits_need_a_selection_made_from_points(strip):
-    points, _ = strip
-    kernel = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(points, radius=0.5), bandwidth=0.2)
-    made = ies_gpu.select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2, n_components=6)
-    with refused("selection.entry"):
-        selection_stability(made, X=points)

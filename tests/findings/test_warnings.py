@@ -21,55 +21,39 @@ def parted():
     return np.concatenate([X, X[:40] + 100.0])
 
 
-def place_of(call, category=IESWarning):
+SIZES = {"intrinsic_dim": 2, "subset_size": 2}
+FITTED = IndependentCoordinates(**SIZES, bandwidth=1.0, disconnected="largest")
+PIPELINE = make_pipeline(StandardScaler(with_std=False), FITTED)  # whose wrappers are no lines of the user's either
+
+
+def damaged_checkpoint(X, folder):
+    options = {**SIZES, "bandwidth": 1.0, "checkpoint": folder / "saved"}
+    select_coordinates(X, **options)
+    for path in (folder / "saved").rglob("*.npz"):
+        path.write_bytes(b"damaged")
+    select_coordinates(X, resume=True, **options)
+
+
+def counted_table(X, folder):
+    (folder / "points.csv").write_text("0,1\n1.5,2.5\n2.5,1.5\n")
+    read_points(folder / "points.csv")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X, _: select_coordinates(X, **SIZES, bandwidth=1.0, disconnected="largest"),
+        lambda X, _: select_coordinates(X, **SIZES, disconnected="largest"),
+        lambda X, _: FITTED.fit(X),
+        lambda X, _: PIPELINE.fit_transform(X),
+        lambda X, _: FITTED.fit(X[:600]).transform(X[:3] + 1000.0),
+        lambda X, _: select_coordinates(X[:600], **SIZES, bandwidth=1.0).model(X[:600]).transform(X[:3] + 1000.0),
+        lambda X, folder: damaged_checkpoint(X[:600], folder),
+        counted_table,
+    ],
+)
+def test_a_warning_points_at_the_line_that_called(call, parted, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        call()
-    places = {w.filename for w in caught if issubclass(w.category, category)}
-    assert places, "no warning"
-    return places
-
-
-def test_given_and_automatic_parameters(parted):
-    for bandwidth in (1.0, "auto"):
-        found = place_of(
-            lambda bandwidth=bandwidth: select_coordinates(
-                parted, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, disconnected="largest"
-            )
-        )
-        assert found == {__file__}
-
-
-def test_estimators(parted):
-    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, disconnected="largest")
-    assert place_of(lambda: estimator.fit(parted)) == {__file__}
-
-
-def test_estimators_inside_scikit_learn(parted):
-    """Whose wrappers and pipelines are no lines of the user's either."""
-    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, disconnected="largest")
-    assert place_of(lambda: make_pipeline(StandardScaler(with_std=False), estimator).fit_transform(parted)) == {
-        __file__
-    }
-    estimator.fit(parted[:600])
-    assert place_of(lambda: estimator.transform(parted[:3] + 1000.0)) == {__file__}
-
-
-def test_new_points(parted):
-    X = parted[:600]
-    found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.0)
-    assert place_of(lambda: found.model(X).transform(X[:3] + 1000.0)) == {__file__}
-
-
-def test_files(tmp_path):
-    (tmp_path / "points.csv").write_text("0,1\n1.5,2.5\n2.5,1.5\n")
-    assert place_of(lambda: read_points(tmp_path / "points.csv")) == {__file__}
-
-
-def test_checkpoints(tmp_path):
-    X = datasets.load("D1", n_samples=400).X
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "checkpoint": tmp_path / "saved"}
-    select_coordinates(X, **options)
-    for path in (tmp_path / "saved").rglob("*.npz"):
-        path.write_bytes(b"damaged")
-    assert place_of(lambda: select_coordinates(X, resume=True, **options), CheckpointWarning) == {__file__}
+        call(parted, tmp_path)
+    assert {w.filename for w in caught if issubclass(w.category, IESWarning | CheckpointWarning)} == {__file__}

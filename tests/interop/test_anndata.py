@@ -67,10 +67,8 @@ def test_a_file_keeps_what_was_written(adata, tmp_path):
     again = anndata.read_h5ad(tmp_path / "cells.h5ad")
     np.testing.assert_array_equal(again.obsm["X_ies"], adata.obsm["X_ies"])
     kept = again.uns["ies"]
-    assert list(kept["names"]) == list(adata.uns["ies"]["names"])
     assert kept["params"]["use"] == "X_pca" and kept["params"]["bandwidth"] == 1.0
     assert list(adata.uns["ies"])[:4] == ["names", "subset", "verdict", "judgement"]
-    assert kept["device"] == "cpu" and kept["mean_degree"] > 1 and kept["zeta_interval"].shape == (2,)
     for name, value in adata.uns["ies"].items():
         if name != "params":
             np.testing.assert_equal(kept[name], value, err_msg=name)
@@ -89,13 +87,25 @@ def test_cells_left_out_get_nan(adata):
     assert any("2 parts" in text for text in adata.uns["ies"]["warnings"])
 
 
-def test_what_is_missing_or_no_cells_is_named(adata):
-    with refused("use.missing"):
-        select(adata, use="X_umap", **SIZES)
-    with refused("adata.type", TypeError):
-        select(np.zeros((5, 2)))
-    with refused("new.type", TypeError):
-        transform(adata, np.zeros((5, 2)))
+@pytest.mark.parametrize(
+    ("code", "before", "call"),
+    [
+        ("use.missing", None, lambda cells: select(cells, use="X_umap", **SIZES)),
+        ("adata.type", None, lambda cells: select(np.zeros((5, 2)))),
+        ("new.type", None, lambda cells: transform(cells, np.zeros((5, 2)))),
+        ("key.missing", None, lambda cells: transform(cells, cells)),
+        ("model.entry", {"use": "connectivities"}, lambda cells: transform(cells, cells)),
+        ("model.local", {"n_neighbors": 20}, lambda cells: transform(cells, cells)),
+        ("model.local", {"bandwidth": "local"}, lambda cells: transform(cells, cells)),
+        ("new.space", {"bandwidth": 1.0}, lambda cells: transform(cells, anndata.AnnData(cells.X))),
+        ("new.genes", {"bandwidth": 1.0, "use": "X"}, lambda cells: transform(cells, cells[:, ::-1].copy())),
+    ],
+)
+def test_what_is_missing_or_does_not_fit_is_named(adata, code, before, call):
+    if before is not None:
+        select(adata, **before, **SIZES)
+    with refused(code, (TypeError, ValueError)):
+        call(adata)
 
 
 def scanpy_distances(X, k=15):
@@ -153,26 +163,6 @@ def test_other_cells_go_into_the_same_map(adata, tmp_path, use, more):
         np.testing.assert_array_equal(second.obsm["X_ies"], returned)
     assert second.uns["ies"]["names"].tolist() == list(selection.names)
     second.write_h5ad(tmp_path / "second.h5ad")
-
-
-def test_cells_that_cannot_be_transformed_are_told_why(adata):
-    with refused("key.missing"):
-        transform(adata, adata)
-    select(adata, use="connectivities", **SIZES)
-    with refused("model.entry"):
-        transform(adata, adata)
-    for nearest in ({"n_neighbors": 20}, {"bandwidth": "local"}):
-        select(adata, **nearest, **SIZES)
-        with refused("model.local"):
-            transform(adata, adata)
-    select(adata, bandwidth=1.0, **SIZES)
-    other = adata.copy()
-    del other.obsm["X_pca"]
-    with refused("new.space"):
-        transform(adata, other)
-    select(adata, use="X", bandwidth=1.0, **SIZES)
-    with refused("new.genes"):
-        transform(adata, adata[:, ::-1].copy())
 
 
 def test_points_that_were_changed_after_the_map_was_made_are_noticed(adata):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import cross_val_score
@@ -117,35 +118,36 @@ def test_affinities_are_the_kernel(strip, make, sparse, tmp_path):
 
 
 def test_errors_speak_of_what_was_passed(strip):
-    D = pairwise_distances(strip.X[:200])
-    for wrong, code in (({}, "bandwidth.missing"), ({"bandwidth": 1.0}, "entry.automatic")):
+    D, known = pairwise_distances(strip.X[:200]), {"metric": "precomputed", "bandwidth": 1.0}
+    fitted = DiffusionMap(3, **known).fit(D)
+    for code, call in (
+        ("bandwidth.missing", lambda: IndependentCoordinates(5, metric="precomputed").fit(D)),
+        ("entry.automatic", lambda: IndependentCoordinates(5, **known).fit(D)),
+        ("X.affinities", lambda: DiffusionMap(3, **known).fit(np.exp(-(D**2)))),
+        ("X.shape", lambda: DiffusionMap(3, **known).fit(D[:, :50])),
+        ("X_new.distances", lambda: fitted.transform(-D)),
+        ("metric.choice", lambda: DiffusionMap(3, metric="manhattan").fit(strip.X)),
+        ("radius.automatic", lambda: DiffusionMap(3, radius=1.0).fit(strip.X)),
+    ):
         with refused(code):
-            IndependentCoordinates(5, metric="precomputed", **wrong).fit(D)
+            call()
     with pytest.raises(ValueError, match="Negative values in data passed to DiffusionMap"):
-        DiffusionMap(3, metric="precomputed", bandwidth=1.0).fit(np.where(D > 3, D, -D))
-    with refused("X.affinities"):
-        DiffusionMap(3, metric="precomputed", bandwidth=1.0).fit(np.exp(-(D**2)))
-    with refused("metric.choice"):
-        DiffusionMap(3, metric="manhattan").fit(strip.X)
-    with refused("radius.automatic"):
-        DiffusionMap(3, radius=1.0).fit(strip.X)
+        DiffusionMap(3, **known).fit(np.where(D > 3, D, -D))
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity"])
 def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
-    D = pairwise_distances(strip.X[:200])
-    estimator = DiffusionMap(3, metric=metric, bandwidth=2.0)
-    fitted = estimator.fit(D if metric == "precomputed" else np.exp(-(D**2) / 4))
+    D, estimator = pairwise_distances(strip.X[:200]), DiffusionMap(3, metric=metric, bandwidth=2.0)
+    fitted = clone(estimator).fit(D if metric == "precomputed" else np.exp(-(D**2) / 4))
     for bad in (np.nan, np.inf):
-        E = D.copy()
-        E[3, 5] = E[5, 3] = bad
+        D[3, 5] = D[5, 3] = bad
         if metric == "precomputed" and bad == np.inf:  # not neighbours
-            assert np.isfinite(DiffusionMap(3, metric=metric, bandwidth=2.0).fit_transform(E)).all()
+            assert np.isfinite(estimator.fit_transform(D)).all()
             continue
         with refused("X.not_finite"):
-            DiffusionMap(3, metric=metric, bandwidth=2.0).fit(E)
+            estimator.fit(D)
         with refused("X_new.not_finite"):
-            fitted.transform(E)
+            fitted.transform(D)
 
 
 # --- few points ------------------------------------------------------------------------------------------------------

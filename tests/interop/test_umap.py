@@ -45,12 +45,6 @@ def test_points_left_out_get_the_row_of_their_nearest_kept_point(stray):
         np.testing.assert_allclose(start[row], scale * selection.embedding[nearest], atol=1e-3)
 
 
-def test_without_the_points_the_error_says_what_to_do(stray):
-    with refused("umap.left_out") as told:
-        umap_init(stray[1])
-    assert "umap_init(selection, X=X)" in str(told.value)
-
-
 def test_points_of_another_run_are_refused(stray):
     X, selection = stray
     with refused("X.rows"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pandas
 import pytest
@@ -116,8 +117,7 @@ def test_one_stray_point_does_not_set_the_axes(selection):
 @pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2)], ids=["flat", "in space"])
 def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset):
     figure = plot.embedding(selection, subset, colors=WORDS)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    (canvas := FigureCanvasAgg(figure)).draw()
     (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
@@ -146,22 +146,15 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
 
 def test_all_pictures_can_be_drawn_into_own_axes(selection, data):
     found, stable = diagnose(selection), Stability(selection.subset, {selection.subset: 1.0}, 9, 0, ())
-    calls = [
-        (lambda ax: plot.embedding(selection, ax=ax), None),
-        (lambda ax: plot.points(data.X, ax=ax), None),
-        (lambda ax: plot.volumes(selection, ax=ax), None),
-        (lambda ax: plot.diagnosis(found, ax=ax), None),
-        (lambda ax: plot.stability(stable, ax=ax), None),
-        (lambda ax: plot.path(selection, ax=ax), 2),
-    ]
-    for draw, count in calls:
-        figure = Figure()
-        mine = figure.subplots(1, count or 1)
-        assert draw(mine) is figure and len(figure.axes) == (count or 1)
+    pictures = ("embedding", selection), ("points", data.X), ("volumes", selection), ("diagnosis", found)
+    for name, what in (*pictures, ("stability", stable), ("path", selection)):
+        figure, two = Figure(), name == "path"
+        mine = figure.subplots(1, 1 + two)
+        assert getattr(plot, name)(what, ax=mine) is figure and len(figure.axes) == 1 + two
         assert all(axes.has_data() and axes.get_xlabel() + axes.get_title() for axes in figure.axes)
-        for wrong in ("x", figure.add_subplot(projection="3d"), *([mine[:1], mine[0]] if count else [])):
+        for wrong in ("x", figure.add_subplot(projection="3d"), *([mine[:1], mine[0]] if two else [])):
             with refused("ax.*", (TypeError, ValueError)):
-                draw(wrong)
+                getattr(plot, name)(what, ax=wrong)
 
 
 # --- path, volumes, stability ----------------------------------------------------------------------------------------
@@ -191,17 +184,13 @@ def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
 @pytest.mark.parametrize("count", [1, 30])
 def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     """A single set for all zeta, and more sets than can be shown."""
-    edges = [*np.geomspace(100, 0.1, count - 1), 0.0]
-    sets = [(0, 1, k + 2) for k in range(count)]
+    edges = [np.inf, *np.geomspace(100, 0.1, count - 1), 0.0]
     path = tuple(
-        Segment(subset, low, high, 0.02 * k, 0.01 * (count - k) ** -2)
-        for k, (subset, low, high) in enumerate(zip(sets, edges, [np.inf, *edges], strict=False))
+        Segment((0, 1, k + 2), edges[k + 1], edges[k], 0.02 * k, 0.01 * (count - k) ** -2) for k in range(count)
     )
-    chosen = path[-3] if count > 3 else path[0]
-    high = None if np.isinf(chosen.high) else chosen.high
-    regrets = np.random.default_rng(0).normal(size=(N, count))
+    chosen, regrets = path[-3:][0], np.random.default_rng(0).normal(size=(N, count))
     changed = replace(
-        selection, subset=chosen.subset, zeta=chosen.middle, zeta_interval=(chosen.low, high), path=path,
+        selection, subset=chosen.subset, zeta=chosen.middle, zeta_interval=(chosen.low, None), path=path,
         regrets=regrets, regret_percentiles=np.percentile(regrets, 75, axis=0),
     )  # fmt: skip
     figure = drawn(plot.path(changed))
@@ -232,16 +221,10 @@ def test_stability_shows_the_shares_of_each_set():
 # --- the user's Matplotlib -------------------------------------------------------------------------------------------
 
 
-def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(selection):
-    import matplotlib
-
+def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(selection, monkeypatch):
     before = dict(matplotlib.rcParams)
     assert plot.path(selection)._repr_png_().startswith(b"\x89PNG")
     assert dict(matplotlib.rcParams) == before
-
-
-def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError) as told:
+    with pytest.raises(ImportError, match="pip install 'ies-gpu"):
         plot.path(selection)
-    assert "pip install 'ies-gpu[plot]'" in str(told.value)

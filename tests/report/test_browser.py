@@ -37,11 +37,6 @@ def opened(browser, path):
     return browser
 
 
-def complaints(browser):
-    """Errors and warnings of the console."""
-    return browser.get_log("browser")
-
-
 def run_of(browser, number=0):
     return browser.find_elements("css selector", ".run")[number]
 
@@ -84,7 +79,7 @@ def slide(browser, number):
 
 
 def test_it_opens_without_complaint_and_loads_nothing(page):
-    assert complaints(page) == []
+    assert page.get_log("browser") == []
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return report.runs[0].map.n") == 1000
     page.execute_async_script(
@@ -182,11 +177,6 @@ def drag(browser, panel, tool, steps):
     browser.execute_async_script(READY)
 
 
-def show_input(browser):
-    browser.find_element("css selector", ".first option[value=input]").click()
-    browser.execute_async_script(READY)
-
-
 def marked_rows(browser):
     text = browser.find_element("id", "marked-rows").get_property("value")
     return np.array([int(word) for word in text.split(",")]) if text else np.array([], dtype=int)
@@ -198,7 +188,8 @@ def marked_rows(browser):
 )
 def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
     X = strip[1]
-    show_input(fresh)
+    fresh.find_element("css selector", ".first option[value=input]").click()
+    fresh.execute_async_script(READY)
     drag(fresh, ".first", tool, steps)  # half of the strip
     rows = marked_rows(fresh)
     left = np.flatnonzero(X[:, 0] < np.median(X[:, 0]))
@@ -239,7 +230,8 @@ def test_lamps_lead_to_what_was_found(fresh, diagnosis, strip):
 
 def test_the_input_is_drawn_to_scale(fresh, strip):
     """A unit of length has as many pixels along the strip as across it."""
-    show_input(fresh)
+    fresh.find_element("css selector", ".first option[value=input]").click()
+    fresh.execute_async_script(READY)
     pixels = fresh.execute_script(
         "const view = report.runs[0].first; return view.axes.map((axis, k) => "
         "(k ? view.height : view.width) / view.reach[k] / (axis.high - axis.low))"
@@ -287,7 +279,7 @@ def test_two_runs_side_by_side_share_slider_and_marks(browser, strip, torus, tmp
     path = tmp_path / "two.html"
     write_report(torus, path, compare=strip[0], names=("first.npz", HOSTILE))
     opened(browser, path)
-    assert complaints(browser) == []
+    assert browser.get_log("browser") == []
     assert [current_set(run_of(browser, k)) for k in (0, 1)] == [torus.subset, strip[0].subset]
     assert browser.find_elements("css selector", ".run-name")[1].text == HOSTILE
     differ = browser.find_element("id", "differ")
@@ -308,7 +300,7 @@ def test_one_and_four_coordinates_have_a_picture(browser, tmp_path):
         )
         write_report(selection, tmp_path / "line.html")
         opened(browser, tmp_path / "line.html")
-        assert complaints(browser) == []
+        assert browser.get_log("browser") == []
         assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
 
 
@@ -368,4 +360,4 @@ def test_joined_classes_and_columns_without_values_are_grey(browser, strip, tmp_
     grey = browser.execute_script("return `rgb(${hexBytes(GREY).join(' ')})`")
     assert browser.execute_script(shown + key, "cell") == grey
     assert "no value" in browser.execute_script(shown + "return run.part('.key').textContent", "empty")
-    assert complaints(browser) == []
+    assert browser.get_log("browser") == []

@@ -32,15 +32,12 @@ def unpacked(column):
     return np.where(steps == MISSING, np.nan, column["low"] + steps / STEPS * (column["high"] - column["low"]))
 
 
-def test_columns_survive_packing():
+def test_columns_survive_packing_and_no_word_can_end_the_script():
     values = np.array([-3.0, 0.5, np.nan, 8.25, np.inf])
     found = unpacked(pack(values))
     np.testing.assert_allclose(found[[0, 1, 3]], values[[0, 1, 3]], atol=11.25 / STEPS)
     assert np.isnan(found[[2, 4]]).all()
     np.testing.assert_array_equal(unpacked(pack(np.full(3, 2.0))), 2.0)
-
-
-def test_no_word_can_end_the_script():
     words = {"a": HOSTILE, "b": "</script><!-- & \u2028", "c": [float("nan"), np.inf, np.int64(3)]}
     text = as_script(words)
     assert not set("<>&\u2028") & set(text)
@@ -50,8 +47,10 @@ def test_no_word_can_end_the_script():
 def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     selection, X, colors = strip
     selection.save(tmp_path / "run.npz")
-    write_report(load(tmp_path / "run.npz"), tmp_path / "report.html", points=X, colors=colors)
-    run = content((tmp_path / "report.html").read_text())["runs"][0]
+    path = tmp_path / "report.html"
+    write_report(load(tmp_path / "run.npz"), path, points=X, colors=colors, title="caf\udce9.npz")  # no text
+    assert "caf?.npz" in (text := path.read_text())
+    run = content(text)["runs"][0]
     assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta
     assert [s["score"] for s in run["path"]] == [s.score for s in selection.path]
     assert [s["regret"] for s in run["path"]] == selection.regret_percentiles.tolist()
@@ -63,11 +62,8 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
         np.testing.assert_allclose(unpacked(volumes["values"]), expected, atol=1 / STEPS)
         assert volumes["near_zero"] == (expected < 0.1).mean()
     assert {tuple(v["subset"]) for v in run["volumes"]} >= {s.subset for s in selection.path}
-
-
-def test_a_file_name_that_is_no_text_is_replaced(strip, tmp_path):
-    write_report(strip[0], tmp_path / "report.html", title="caf\udce9.npz")
-    assert "caf?.npz" in (tmp_path / "report.html").read_text()
+    without = content(report_page(replace(selection, bases=None)))["runs"][0]
+    assert [tuple(v["subset"]) for v in without["volumes"]] == [selection.subset]
 
 
 @pytest.mark.thorough
@@ -95,11 +91,6 @@ def test_100_000_points_fit_and_are_thinned_evenly(strip):
     assert np.abs(shown / (len(rows) / len(Y) * everywhere) - 1).std() < 0.02
 
 
-def test_a_run_without_bases_shows_the_volumes_of_the_chosen_set_only(strip):
-    run = content(report_page(replace(strip[0], bases=None)))["runs"][0]
-    assert [tuple(v["subset"]) for v in run["volumes"]] == [strip[0].subset]
-
-
 def test_the_page_names_what_does_not_fit(strip, tmp_path):
     selection, X, _ = strip
     cases = [
@@ -113,12 +104,11 @@ def test_the_page_names_what_does_not_fit(strip, tmp_path):
         ("diagnosis.other", {"diagnosis": diagnose(replace(selection, coordinates=selection.coordinates[:, ::-1]))}),
         ("cmap.choice", {"colors": X[:, 0], "cmap": "none such"}),
         ("selection.type", {"compare": "run.npz"}),
+        ("output.ending", {"path": tmp_path / "report.htm"}),
     ]
     for code, wrong in cases:
         with refused(code, (TypeError, ValueError)):
-            report_page(selection, **wrong)
-    with pytest.raises(ValueError, match=r"\.html"):
-        selection.to_html(tmp_path / "report.htm")
+            selection.to_html(**{"path": tmp_path / "report.html"} | wrong)
     assert list(tmp_path.iterdir()) == []
     assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
 
@@ -160,16 +150,13 @@ def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_fir
         assert run["note"].rpartition("first run's ")[2] == (missing and f"{missing}.")
 
 
-def test_a_notebook_shows_set_verdict_answers_warnings_and_map(strip):
+def test_a_notebook_shows_set_verdict_answers_warnings_and_map_and_the_page_in_a_frame(strip):
     selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"findings": [asdict(warning("a.b", HOSTILE))]})
     card = selection._repr_html_()
     order = [card.index(word) for word in ("{φ₁, φ₇}", f">{selection.verdict}<", ">rank<", ">shape<", ">stable<")]
     assert order == sorted(order) and card.count("data:image/png") == 1
     assert html.escape(HOSTILE) in card and HOSTILE not in card
     assert "<style" not in card  # a notebook's own look stays as it is
-
-
-def test_a_notebook_shows_the_page_in_a_frame(strip):
     page = strip[0].explore(points=strip[1], height=700)
     frame = page._repr_html_()
     assert frame.startswith("<iframe") and "height:700px" in frame

@@ -38,12 +38,15 @@ def saved(selection, tmp_path):
 
 
 def test_a_round_trip_keeps_every_field(selection, saved):
-    again = load(saved)
+    whole = saved.read_bytes()
+    again = load(saved.rename(saved.with_suffix(".dat")))  # its name does not matter
     assert_equal_selections(selection, again, ignored=())
     assert np.isinf(again.path[0].high) and isinstance(again.path[0], Segment)
     assert isinstance(again.ranking, Ranking) and isinstance(again.diagnostics["warnings"], tuple)
     assert repr(again) == repr(selection)
     np.testing.assert_array_equal(again.score((0, 2)), selection.score((0, 2)))
+    again.save(saved)
+    assert saved.read_bytes() == whole
 
 
 def test_an_older_name_of_an_option_is_read(selection, tmp_path):
@@ -61,23 +64,15 @@ def test_odd_values_survive(selection, tmp_path):
         "@tuple": "a key like a mark", "numbers": {1: "a", 2: "b"}, "array": np.arange(6.0).reshape(2, 3), "yes": True,
         "empty": {}, "text": "größer than \u221e",
     }  # fmt: skip
+    numbers = {"count": np.int64(3), "ok": np.bool_(True), "x": np.float32(0.5)}
     changed = dataclasses.replace(
         selection, bases=None, laplace_beltrami_eigenvalues=None, zeta_interval=(0.5, None), diagnostics=odd,
         singular_values=np.asfortranarray(selection.singular_values.astype("float32")),
     )  # fmt: skip
     changed.save(tmp_path / "run.npz")
     assert_equal_selections(changed, load(tmp_path / "run.npz"), ignored=())
-
-
-def test_numpy_scalars_become_numbers(selection, tmp_path):
-    numbers = {"count": np.int64(3), "ok": np.bool_(True), "x": np.float32(0.5)}
-    counted = dataclasses.replace(selection, diagnostics=numbers)
-    counted.save(tmp_path / "run.npz")
+    dataclasses.replace(selection, diagnostics=numbers).save(tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").diagnostics == {"count": 3, "ok": True, "x": 0.5}
-
-
-def test_the_name_of_a_file_does_not_matter(selection, saved):
-    assert_equal_selections(load(saved.rename(saved.with_suffix(".dat"))), selection)
 
 
 def test_the_file_is_plain(saved):
@@ -89,26 +84,15 @@ def test_the_file_is_plain(saved):
         assert arrays["coordinates"].shape == (1500, 20)
 
 
-def test_equal_results_are_equal_files(selection, saved, tmp_path):
-    selection.save(tmp_path / "again.npz")
-    assert saved.read_bytes() == (tmp_path / "again.npz").read_bytes()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
-def test_a_truncated_file_is_refused(saved, share):
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.999])
+def test_a_file_that_is_cut_or_of_which_a_byte_is_flipped_is_refused(saved, share):
     whole = saved.read_bytes()
-    saved.write_bytes(whole[: int(share * len(whole))])
-    with refused("file.damaged"):
-        load(saved)
-
-
-@pytest.mark.parametrize("place", [0.002, 0.2, 0.5, 0.8])
-def test_a_flipped_byte_is_refused(saved, place):
-    content = bytearray(saved.read_bytes())
-    content[int(place * len(content))] ^= 0xFF
-    saved.write_bytes(content)
-    with refused("file.damaged"):
-        load(saved)
+    flipped = bytearray(whole)
+    flipped[int(max(0.002, min(share, 0.8)) * len(whole))] ^= 0xFF
+    for content in (whole[: int(share * len(whole))], flipped):
+        saved.write_bytes(content)
+        with refused("file.damaged"):
+            load(saved)
 
 
 @pytest.mark.parametrize("place", ["shape", "encrypted"])
@@ -156,27 +140,18 @@ def test_headers_of_others_are_refused(saved, change, code):
 
 def test_foreign_missing_and_wrong(selection, tmp_path):
     np.savez(tmp_path / "foreign.npz", X=np.ones((3, 2)))
-    with refused("file.kind"):
-        load(tmp_path / "foreign.npz")
     np.save(tmp_path / "array.npy", np.ones(3))
-    with refused("file.kind"):
-        load(tmp_path / "array.npy")
-    with refused("file.missing", FileNotFoundError):
-        load(tmp_path / "no.npz")
+    missing = (("foreign.npz", "file.kind"), ("array.npy", "file.kind"), ("no.npz", "file.missing"))
+    for name, code in missing:
+        with refused(code, (ValueError, FileNotFoundError)):
+            load(tmp_path / name)
     with refused("output.ending"):
         selection.save(tmp_path / "run.pkl")
 
 
-@pytest.mark.parametrize("name", ["shot 10.00\u202fAM.npz", "a\xa0b.npz", "family \U0001f468\u200d\U0001f469.npz"])
-def test_names_may_have_characters_that_are_not_printable(selection, tmp_path, name):
-    """Screenshots of macOS have a narrow space, emoji are joined by one of no width."""
-    selection.save(tmp_path / name)
-    assert load(tmp_path / name).subset == selection.subset
-
-
+@pytest.mark.parametrize("name", ["shot 10.00\u202fAM.npz", "a\xa0b.npz", os.fsdecode(b"M\xfcller.npz")])
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names are bytes")
-def test_a_name_need_not_be_utf_8(selection, tmp_path):
-    name = os.fsdecode(b"M\xfcller.npz")
+def test_names_may_have_characters_that_are_not_printable_or_utf_8(selection, tmp_path, name):
     selection.save(tmp_path / name)
     assert load(tmp_path / name).subset == selection.subset
 

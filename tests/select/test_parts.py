@@ -7,7 +7,7 @@ import pandas
 import pytest
 from sklearn import datasets as theirs
 
-from ies_gpu import DisconnectedGraphError, IESWarning, radius_graph, select_coordinates, select_each_part
+from ies_gpu import IESWarning, radius_graph, select_coordinates, select_each_part
 from tests.manifolds import rectangle
 from tests.said import refused, warned
 
@@ -40,11 +40,6 @@ def test_points_that_make_no_map_do_not_hide_the_parts(more):
     assert [len(part.points) for part in parts] == [600, 300]
 
 
-def test_a_graph_in_one_piece_gives_one_part():
-    (only,) = select_each_part(STRIP, **GIVEN)
-    np.testing.assert_array_equal(only.points, np.arange(900))
-
-
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_clusters_have_a_map_each_with_nothing_given():
     X, label = theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)
@@ -53,17 +48,21 @@ def test_clusters_have_a_map_each_with_nothing_given():
     assert all(len(part.points) >= 150 and len(set(label[part.points])) == 1 for part in parts)
 
 
-def test_what_cannot_be_split_is_refused_with_a_way_out(tmp_path):
-    for given in ({"checkpoint": tmp_path}, {"disconnected": "largest"}, {"client": object()}, {"resume": True}):
-        with refused(f"{next(iter(given))}.each"):
-            select_each_part(TWO, **given, **GIVEN)
-    with refused("n_components.type", TypeError):
-        select_each_part(TWO, **GIVEN | {"n_components": "5"})
-    with refused("entry.number"):
-        select_each_part(laplacian=1, coordinates=1, eigenvalues=1, intrinsic_dim=1, subset_size=1)
-    with refused("graph.small_part", DisconnectedGraphError):
-        far = np.arange(30)[:, None] // 10 * 100 + np.random.default_rng(0).uniform(size=(30, 2))
-        select_each_part(far, intrinsic_dim=1, subset_size=1, bandwidth=1.0)
+@pytest.mark.parametrize(
+    ("code", "given"),
+    [
+        ("checkpoint.each", {"checkpoint": "folder"}),
+        ("disconnected.each", {"disconnected": "largest"}),
+        ("client.each", {"client": object()}),
+        ("resume.each", {"resume": True}),
+        ("n_components.type", {"n_components": "5"}),
+        ("entry.number", {"X": None}),
+        ("graph.small_part", {"X": np.arange(30)[:, None] // 10 * 100 + np.eye(30, 2), "n_components": 20}),
+    ],
+)
+def test_what_cannot_be_split_is_refused(code, given):
+    with refused(code, (TypeError, ValueError)):
+        select_each_part(**{"X": TWO} | GIVEN | given)
 
 
 def test_rows_are_counted_in_the_whole_input_and_told_once():

@@ -28,28 +28,13 @@ EPS = 0.3
 SOUND = object()  # in place of an argument that is written to
 
 
-class Raises:
-    """An object all of whose conversions fail."""
-
-    def __array__(self, *_, **__):
-        raise RuntimeError("no array")
-
-    def __len__(self):
-        raise RuntimeError("no length")
-
-    def __iter__(self):
-        raise RuntimeError("no members")
-
-    def __float__(self):
-        raise RuntimeError("no number")
-
-    def __fspath__(self):
-        raise RuntimeError("no path")
+def fails(self, *_, **__):
+    raise RuntimeError("no such thing")
 
 
-class Unprintable:
-    def __repr__(self):
-        raise RuntimeError("no text")
+# objects all of whose conversions fail, and one that cannot say what it is
+Raises = type("Raises", (), dict.fromkeys(("__array__", "__len__", "__iter__", "__float__", "__fspath__"), fails))
+Unprintable = type("Unprintable", (), {"__repr__": fails})
 
 
 @cache
@@ -216,7 +201,12 @@ def values() -> dict[str, Any]:
         "-1": -1, "0": 0, "1": 1, "10**12": 10**12, "True": True, "-2**63": np.int64(-(2**63)),
         "2**64-1": np.uint64(2**64 - 1),
         "float16": np.float16(1), "words": np.array(["a", "b"]), "record": np.zeros(3, dtype=[("a", int)]),
-        "names": ["phi1", "phi99"], "nested": [[[[1]]]], "huge integers": [[10**400, 1], [2, 3]],
+        "names": ["phi1", "phi99"], "empty": "", "empty bytes": b"", "number in a list": [0.5],
+        "pairs": [(0, 1), (1, 2)],
+        "half an array": np.array([1.0, None], dtype=object), "float16s": np.full((4, 3), 1.0, "f2"),
+        "big-endian": np.ones((4, 3), ">f8"), "switches": np.ones((4, 4), bool), "no columns": np.zeros((4, 0)),
+        "complex numbers": np.ones((4, 3), complex), "four axes": np.zeros((1, 2, 1, 2)),
+         "nested": [[[[1]]]], "huge integers": [[10**400, 1], [2, 3]],
         "objects": np.array([object(), None]), "huge points": np.full((120, 3), 1e300) * X, "huge map": 1e300 * Y,
         "huge bases": 1e300 * U, "huge scores": np.full(5, 1e300) * np.arange(5), "infinite scores": np.full(5, np.inf),
         "huge eigenvalues": 1e300 * np.arange(6), "tiny points": 1e-320 * X, "ones": np.ones((120, 3)),
@@ -248,16 +238,11 @@ def judged(error: Exception) -> str:
     """An error of ours is raised by a ``raise`` of the package, of a type that says what is wrong, in a sentence."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = str(error)
-    ours = last.filename.startswith(PACKAGE) and linecache.getline(last.filename, last.lineno or 0).strip().startswith(
-        "raise"
-    )
+    line = linecache.getline(last.filename, last.lineno or 0).strip()
+    ours = last.filename.startswith(PACKAGE) and line.startswith("raise")
     kinds = (ValueError, TypeError, MemoryError, OSError, ArithmeticError, ies_gpu.DeviceError, ImportError)
-    if (
-        ours
-        and isinstance(error, kinds)
-        and 10 < len(text) < 600
-        and error.__suppress_context__ >= bool(error.__context__)
-    ):
+    alone = error.__suppress_context__ >= bool(error.__context__)
+    if ours and isinstance(error, kinds) and 10 < len(text) < 600 and alone:
         return "refused"
     return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {text[:90]!r}"
 

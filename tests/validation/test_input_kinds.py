@@ -45,6 +45,11 @@ def test_every_kind_gives_the_same(kind, points, expected):
     np.testing.assert_array_equal(IndependentCoordinates(**ARGUMENTS).fit_transform(given), expected.embedding)
     back = DiffusionMap(bandwidth=1.0, n_components=8).fit(given).transform(kind(points[:5]))
     np.testing.assert_allclose(back, expected.coordinates[:5], rtol=0, atol=1e-8)
+    if kind is pandas.DataFrame:
+        days = pandas.date_range("2026-01-01", periods=600)
+        frame = select_coordinates(given.set_index(days), **ARGUMENTS).to_pandas(every=True)
+        assert (frame.index == days).all() and list(frame.columns) == [f"phi{k}" for k in range(1, 9)]
+        np.testing.assert_array_equal(frame.to_numpy(), expected.coordinates)
 
 
 def test_a_mapped_file_is_not_copied(points, expected, tmp_path):
@@ -55,14 +60,6 @@ def test_a_mapped_file_is_not_copied(points, expected, tmp_path):
     fitted = IndependentCoordinates(**ARGUMENTS).fit(mapped)
     assert np.shares_memory(fitted.model_.X, mapped)
     np.testing.assert_array_equal(fitted.embedding_, expected.embedding)
-
-
-def test_frames_in_and_out(points):
-    days = pandas.date_range("2026-01-01", periods=600)
-    found = select_coordinates(pandas.DataFrame(points, index=days), **ARGUMENTS)
-    frame = found.to_pandas(every=True)
-    assert (frame.index == days).all() and list(frame.columns) == [f"phi{k}" for k in range(1, 9)]
-    np.testing.assert_array_equal(frame.to_numpy(), found.coordinates)
 
 
 def test_points_of_a_large_mapped_file_are_ordered_in_another_file(tmp_path, rng):
@@ -102,22 +99,21 @@ def test_a_mapped_file_larger_than_the_memory_is_never_held_whole(tmp_path):
 
 SMALL = datasets.load("D1", n_samples=150).X
 MASKED = {
-    "a graph": lambda X, D, tmp: gaussian_kernel(D, bandwidth=1.0),
-    "the graph of a run": lambda X, D, tmp: select_coordinates(graph=D, **ARGUMENTS),
-    "points of an estimator": lambda X, D, tmp: DiffusionMap(bandwidth=1.0).fit(X),
-    "distances of an estimator": lambda X, D, tmp: DiffusionMap(bandwidth=1.0, metric="precomputed").fit(D),
-    "new points": lambda X, D, tmp: DiffusionMap(bandwidth=1.0, n_components=3).fit(X.data).transform(X),
-    "points of a picture": lambda X, D, tmp: plot.points(X),
-    "positions of atoms": lambda X, D, tmp: datasets.pairwise_distances(X[None]),
+    "a graph": lambda X, D: gaussian_kernel(D, bandwidth=1.0),
+    "the graph of a run": lambda X, D: select_coordinates(graph=D, **ARGUMENTS),
+    "points of an estimator": lambda X, D: DiffusionMap(bandwidth=1.0).fit(X),
+    "distances of an estimator": lambda X, D: DiffusionMap(bandwidth=1.0, metric="precomputed").fit(D),
+    "new points": lambda X, D: DiffusionMap(bandwidth=1.0, n_components=3).fit(X.data).transform(X),
+    "points of a picture": lambda X, D: plot.points(X),
+    "positions of atoms": lambda X, D: datasets.pairwise_distances(X[None]),
 }
 
 
 @pytest.mark.parametrize("use", MASKED)
-def test_what_is_behind_a_mask_is_never_used(use, tmp_path):
+def test_what_is_behind_a_mask_is_never_used(use):
     distances = np.linalg.norm(SMALL[:, None] - SMALL, axis=2)
-    masked = np.ma.masked_greater(SMALL, np.median(SMALL)), np.ma.masked_greater(distances, np.median(distances))
     with refused("*.masked"):
-        MASKED[use](*masked, tmp_path)
+        MASKED[use](*(np.ma.masked_greater(values, np.median(values)) for values in (SMALL, distances)))
 
 
 class Tensor:
