@@ -49,7 +49,8 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     selection.save(tmp_path / "run.npz")
     path = tmp_path / "report.html"
     write_report(load(tmp_path / "run.npz"), path, points=X, colors=colors, title="caf\udce9.npz")  # no text
-    assert "caf?.npz" in (text := path.read_text())
+    text = path.read_text()
+    assert "caf?.npz" in text
     run = content(text)["runs"][0]
     assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta
     assert [s["score"] for s in run["path"]] == [s.score for s in selection.path]
