@@ -5,6 +5,7 @@ import json
 import os
 import warnings
 import zipfile
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -26,12 +27,12 @@ CHECKED = ("run.npz", "model.npz", "graph.npz", "points.npz")  # their bytes hav
 
 
 def write_stage(path):
-    with Checkpoint(path.parent, True, {"n": 1}, ["graph"]) as checkpoint:
+    with closing(Checkpoint(path.parent, True, {"n": 1}, ["graph"])) as checkpoint:
         checkpoint.write("graph", "", {"seconds": {}}, {"data": POINTS, "order": np.arange(300), "words": ["a", 0.5]})
 
 
 def read_stage(path):
-    with Checkpoint(path.parent, True, {"n": 1}, ["graph"]) as checkpoint:
+    with closing(Checkpoint(path.parent, True, {"n": 1}, ["graph"])) as checkpoint:
         return checkpoint.read("graph", "")
 
 

@@ -7,6 +7,7 @@ import os
 import tempfile
 import types
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ def results():
 
 
 def stage(path, number):
-    with Checkpoint(path.parent, True, {"n": 1}, ["graph"]) as checkpoint:
+    with closing(Checkpoint(path.parent, True, {"n": 1}, ["graph"])) as checkpoint:
         checkpoint.write("graph", "", {}, {"data": np.arange(5000.0 + number)})
 
 
