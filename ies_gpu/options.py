@@ -193,8 +193,11 @@ class Options:
     def __post_init__(self) -> None:
         for name, about in TABLE.items():
             self._keep(name, about.accepts.check(name, getattr(self, name)))
-        for rule in RULES:
-            rule(self)
+        check_together(self)
+        settle_neighbors(self)
+        check_entry(self)
+        settle_lengths(self)
+        self.check_sizes()
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -330,15 +333,6 @@ def settle_lengths(options: Options) -> None:
         raise refusal("bandwidth.missing", text)
     if options.radius is None and entry == "X" and not is_found(options.bandwidth) and not options.nearest:
         options._keep("radius", 3 * options.bandwidth)
-
-
-RULES: tuple[Callable[[Options], None], ...] = (
-    check_together,
-    settle_neighbors,
-    check_entry,
-    settle_lengths,
-    Options.check_sizes,
-)
 
 
 def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
-from .run.fit import Fit, Inputs, choose, find_turn, fit_input
+from .run.fit import Inputs, choose, find_turn, fit_input
 from .run.run import Progress, Run
 from .validation import check_array, check_integer, check_points
 
@@ -165,19 +165,14 @@ def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
     if fit is None or run.checkpoint is not None:  # which saves the steps one by one
         fit, laplacian = fit_input(given, options, run)
         found = choose(fit.tangents, fit.embedding, options, run)
-    n, (sample, X) = len(fit.embedding.vectors), sample_to_judge(given, fit)
+    n, rows = len(fit.embedding.vectors), fit.laplacian.rows
+    # where all lie on a cluster, some of the points are judged
+    sample, X = fit.laplacian.some_rows(fit) if rows is None else (fit, points_of(given, rows.used))
     weights = find_turn(sample, found, X, laplacian, n, run) if options.untangle else None
     is_given = "intrinsic_dim" not in asked.automatic
     judgement = run(judge, sample, found, X, laplacian, n, has_given_dimension=is_given, weights=weights)
     del laplacian
     return conclude(run(assemble, given, options, fit, found, weights), run, report, judgement)
-
-
-def sample_to_judge(given: Inputs, fit: Fit) -> tuple[Fit, Any]:
-    """Return the map to be judged, and its points if there are any: some of them where all lie on a cluster."""
-    if fit.laplacian.rows is None:
-        return fit.laplacian.some_rows(fit)
-    return fit, points_of(given, fit.laplacian.rows.used)
 
 
 def select_each_part(

@@ -218,7 +218,9 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
     matrix = matrix.tocsr()
     if matrix.dtype != dtype:
         matrix = matrix.astype(dtype)
-    if not _rising(matrix, backend):
+    rising, starts = matrix.indices[1:] > matrix.indices[:-1], matrix.indptr[1:-1]
+    rising[starts[(starts > 0) & (starts < matrix.nnz)] - 1] = True  # from one row to the next
+    if not rising.all():
         # a new matrix: what SciPy remembers of the old one may no longer be true, and the user's stays as it is
         parts = (part.copy() for part in (matrix.data, matrix.indices, matrix.indptr))
         matrix = type(matrix)(tuple(parts), shape=matrix.shape)
@@ -255,14 +257,6 @@ def check_sparse_storage(name: str, matrix: Array) -> None:
             span = f"{int(indices.min())} to {int(indices.max())}"
             text = f"is damaged: its {part} must be between 0 and {size - 1} to fit its shape, got {span}"
             raise wrong(name, "damaged", text, way)
-
-
-def _rising(matrix: Array, backend: Backend) -> bool:
-    """Return whether the indices of every row of a CSR rise, so that none comes twice."""
-    rising = matrix.indices[1:] > matrix.indices[:-1]
-    starts = matrix.indptr[1:-1]
-    rising[starts[(starts > 0) & (starts < matrix.nnz)] - 1] = True  # from one row to the next
-    return bool(rising.all())
 
 
 @at_home

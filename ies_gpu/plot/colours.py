@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,6 @@ class Colouring:
     values: np.ndarray | None = None  # (n,), or the numbers of the classes; NaN is unknown; None: one colour for all
     classes: tuple[str, ...] | None = None  # their names; None for numbers
     joined: int = 0  # classes that the last one stands for, where there were too many
-
-    def of(self, rows: np.ndarray) -> Colouring:
-        """Return the same for some of the points."""
-        return replace(self, values=None if self.values is None else self.values[rows])
 
     @property
     def missing(self) -> int:

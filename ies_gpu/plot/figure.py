@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -144,27 +144,20 @@ def unit_mean_square(Y: np.ndarray) -> np.ndarray:
     return Y / np.maximum(np.sqrt((Y * Y).mean(axis=0)), np.finfo(float).tiny)
 
 
-@cache
-def figure_class() -> type[Figure]:
-    """Return the class of our figures, which needs Matplotlib."""
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        """A figure that belongs to no window; a notebook shows it as the last expression of a cell."""
-
-        def _repr_png_(self) -> bytes:
-            file = io.BytesIO()
-            self.savefig(file, format="png")
-            return file.getvalue()
-
-    return Picture
+def as_png(figure: Figure, **options: Any) -> bytes:
+    """Return a figure as a file."""
+    figure.savefig(file := io.BytesIO(), format="png", **options)
+    return file.getvalue()
 
 
 def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:
-    """Return a figure; ``wspace`` is the room between columns as a share of their width."""
+    """Return a figure of no window, which notebooks show; ``wspace`` is the room between columns, of their width."""
+    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    return figure_class()(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
+    figure._repr_png_ = partial(as_png, figure)  # type: ignore[attr-defined]
+    return figure
 
 
 def check_axes(ax: Any, dimensions: int) -> Any:

@@ -163,24 +163,6 @@ def near(Y: np.ndarray) -> np.ndarray:
     return inside
 
 
-def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None) -> Any:
-    """Draw points (n, 2) or (n, 3); return what a colour bar needs, or None where there is no need of one."""
-    options: dict[str, Any] = {"s": mark_size(len(Y))}
-    values = colouring.values
-    known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
-    if not known.all():
-        scatter(axes, Y[~known], c=GREY, **options)
-    if values is not None and colouring.classes is None and known.any():
-        from matplotlib.colors import LinearSegmentedColormap
-
-        usual = LinearSegmentedColormap.from_list("cyclic", CYCLIC) if colouring.is_angle else "viridis"
-        return scatter(axes, Y[known], values[known], cmap or usual, **options)
-    if known.any():  # one call, in the order of the rows: a class must not cover those before it
-        tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
-        scatter(axes, Y[known], **tints | options)
-    return None
-
-
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
     """Add a colour bar or a legend to the right of axes; in a figure that makes no room there, within them."""
     space = axes.name == "3d"
@@ -211,9 +193,21 @@ def draw_panel(
     axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None, *, wide: bool = False,
     key: bool = True,
 ) -> None:  # fmt: skip
-    """Draw points with named axes and their key; strays are counted, not drawn."""
-    inside = near(Y)
-    drawn = draw_cloud(axes, Y[inside], colouring.of(inside), cmap)
+    """Draw points (n, 2) or (n, 3) with named axes and their key; strays are counted, not drawn."""
+    inside, drawn = near(Y), None
+    Y, values = Y[inside], None if colouring.values is None else colouring.values[inside]
+    size: dict[str, Any] = {"s": mark_size(len(Y))}
+    known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
+    if not known.all():
+        scatter(axes, Y[~known], c=GREY, **size)
+    if values is not None and colouring.classes is None and known.any():
+        from matplotlib.colors import LinearSegmentedColormap
+
+        usual = LinearSegmentedColormap.from_list("cyclic", CYCLIC) if colouring.is_angle else "viridis"
+        drawn = scatter(axes, Y[known], values[known], cmap or usual, **size)
+    elif known.any():  # one call, in the order of the rows: a class must not cover those before it
+        tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
+        scatter(axes, Y[known], **tints | size)
     label_axes(axes, labels)
     if count := int((~inside).sum()):
         text = f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import html
 import importlib.util
-import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ from ..embedding.order import leading_axes, spatial_order
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot.colours import Colouring, colourings_of
-from ..plot.figure import CYCLIC, check_kind, heading, on_host, styled, unit_mean_square
+from ..plot.figure import CYCLIC, as_png, check_kind, heading, on_host, styled, unit_mean_square
 from ..plot.maps import colour_map, embedding, near
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
@@ -396,8 +395,7 @@ def card(selection: Selection) -> str:
     if importlib.util.find_spec("matplotlib"):
         rows = sample_rows(len(selection.points), DRAWN, 0)  # a million points take no longer
         few = {name: on_host(getattr(selection, name))[rows] for name in ("coordinates", "points")}
-        embedding(replace(selection, **few)).savefig(file := io.BytesIO(), format="png", dpi=75)
-        data = base64.b64encode(file.getvalue()).decode("ascii")
+        data = base64.b64encode(as_png(embedding(replace(selection, **few)), dpi=75)).decode("ascii")
         lines += [f'<img alt="the map" style="max-width:100%;height:240px" src="data:image/png;base64,{data}">']
     frame = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em .9em;max-width:52em;line-height:1.45"
     return f'<div style="{frame}">{"".join(f"<div style=margin:.2em>{line}</div>" for line in lines)}</div>'

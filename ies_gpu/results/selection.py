@@ -415,15 +415,11 @@ def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what:
     """Raise if both have names that differ or come in another order; ``way`` says how to go on."""
     if wanted is None or found is None or tuple(found) == tuple(wanted):
         return
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        why = f"has no column{'s' * (len(missing) > 1)} {first_few(missing, 8)}, which the training points have"
-        way = "rename its columns if they are the same"
-    elif len(found) != len(wanted):
-        why = f"has {len(found)} columns, but the training points have {len(wanted)}: {first_few(wanted, 8)}"
-    else:
-        why = f"has its columns in another order than the training points, {first_few(wanted, 8)}"
-    raise refusal("columns.names", f"{what} {why}", way)
+    if missing := [name for name in wanted if name not in found]:
+        text = f"{what} has no column{'s' * (len(missing) > 1)} {first_few(missing, 8)}, which the training points have"
+        raise refusal("columns.names", text, "rename its columns if they are the same")
+    text = f"{what} has other columns, or in another order, than the training points, {first_few(wanted, 8)}"
+    raise refusal("columns.names", text, way)
 
 
 @at_home

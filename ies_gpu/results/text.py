@@ -38,7 +38,9 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     parts, known, s = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset)
     doubts = doubts_in(selection)
     stated = {question_of(finding) for finding in doubts if finding.code in STATED}
-    rank = (selection.ranking.subsets == selection.subset).all(axis=1)
+    of_set, of_first = (
+        selection.ranking.scores[(selection.ranking.subsets == own).all(axis=1)] for own in (selection.subset, range(s))
+    )
     others = [own for own in selection.ranking.subsets[:4].tolist() if tuple(own) != selection.subset][:3]
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
     notes += [Finding("search.one_dimension", "note", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
@@ -53,8 +55,8 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
         "redundant": redundant_text(redundant(selection)),
         "features": d.get("features"),
         "zeta": f"{selection.zeta:.4g}, optimal on [{low:.4g}, {'inf)' if high is None else f'{high:.4g}]'}",
-        "mean score": f"{selection.ranking.scores[rank][0]:.3f} (first "
-        f"{'coordinate' if s == 1 else f'{s} coordinates'}: {_score_of_first(selection)})",
+        "mean score": f"{of_set[0]:.3f} (first {'coordinate' if s == 1 else f'{s} coordinates'}: "
+        f"{f'{of_first[0]:.3f}' if len(of_first) else 'not scored'})",
         "runners-up": "; ".join(map(names_text, others)) or "none",
         "search": ""
         if how.get("method", "exhaustive") == "exhaustive"  # also of files of earlier versions, which say nothing
@@ -117,16 +119,6 @@ def redundant_text(found: dict[int, tuple[int, ...]]) -> str:
         kept.popitem()
         text = f"{relations_text(kept)}; and {len(found) - len(kept)} more"
     return text
-
-
-def _score_of_first(selection: Any) -> str:
-    """Return the score of as many first coordinates, or why there is none."""
-    s = len(selection.subset)
-    scores = selection.ranking.scores[(selection.ranking.subsets == np.arange(s)).all(axis=1)]
-    if len(scores):
-        return f"{scores[0]:.3f}"
-    stray = [k for k in selection.diagnostics.get("stray_coordinates", ()) if k < s]
-    return f"not scored, because of {names_text(stray)}" if stray else "not scored by this search"
 
 
 def short(value: Any) -> str:

@@ -96,25 +96,30 @@ def test_a_one_way_graph_is_made_symmetric_and_that_is_said(strip):
         select_coordinates(graph=torn.tocsr(), bandwidth=0.9, **SIZES)
 
 
-@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("kind", ["distances", "distances without loops", "affinities", "sparse affinities"])
 @pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
-def test_affinities_are_the_kernel(strip, make, sparse, tmp_path):
+def test_distances_and_affinities_are_as_good_as_points(strip, make, kind, tmp_path):
     sizes = SIZES | {"untangle": False} if make is IndependentCoordinates else {"n_components": 4}
     X, new = strip.X[:500], strip.X[500:600]
-    kernel = gaussian_kernel(radius_graph(X, radius=3.0), bandwidth=1.0)
-    cross = np.where((d := pairwise_distances(new, X)) <= 3.0, np.exp(-(d**2)), 0.0)
-    if sparse:
-        cross = scipy.sparse.csr_array(cross)
-    fitted = make(metric="precomputed_affinity", **sizes).fit(kernel if sparse else kernel.toarray())
-    points = make(bandwidth=1.0, **sizes).fit(X)
+    given, cross = pairwise_distances(X), pairwise_distances(new, X)
+    known = {"bandwidth": 1.0, "self_loops": "without" not in kind}
+    points = make(**known, **sizes).fit(X)
+    if "affinities" in kind:
+        given = gaussian_kernel(radius_graph(X, radius=3.0), bandwidth=1.0)
+        given = given if "sparse" in kind else given.toarray()
+        cross = np.where(cross <= 3.0, np.exp(-(cross**2)), 0.0)
+        cross = scipy.sparse.csr_array(cross) if "sparse" in kind else cross
+        known = {}
+    fitted = make(metric="precomputed_affinity" if "affinities" in kind else "precomputed", **known, **sizes).fit(given)
     same_map(fitted.embedding_, points.embedding_)
     same_map(fitted.transform(cross), points.transform(new))
-    assert fitted.bandwidth_ is None
+    assert fitted.bandwidth_ == known.get("bandwidth")
     fitted.model_.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz").transform(cross)
     np.testing.assert_allclose(again, fitted.transform(cross), rtol=0, atol=1e-12)
-    with warned("new_points.isolated"):
-        assert np.isnan(fitted.transform(0 * cross)).all()
+    if known == {}:
+        with warned("new_points.isolated"):
+            assert np.isnan(fitted.transform(0 * cross)).all()
 
 
 def test_errors_speak_of_what_was_passed(strip):

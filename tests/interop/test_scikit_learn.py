@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -238,23 +237,6 @@ def test_new_points_in_every_scale_and_metric(strip, scale, metric):
         DiffusionMap(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=5),
     ):
         np.testing.assert_allclose(estimator.fit(X).transform(X), estimator.embedding_, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("self_loops", [True, False])
-def test_precomputed_distances_are_as_good_as_points(strip, self_loops):
-    X, new = strip.X[:400], strip.X[400:500]
-    for make in (
-        partial(chooser, untangle=False),
-        lambda **changes: DiffusionMap(**{"bandwidth": 1.2, "n_components": 20} | changes),
-    ):
-        by_points = make(bandwidth=1.2, self_loops=self_loops).fit(X)
-        estimator = make(bandwidth=1.2, metric="precomputed", self_loops=self_loops)
-        fitted = estimator.fit_transform(pairwise_distances(X))
-        agree = np.sign((fitted * by_points.embedding_).sum(axis=0))  # columns of points settle signs, here are none
-        np.testing.assert_allclose(fitted * agree, by_points.embedding_, atol=1e-6)
-        placed = estimator.transform(pairwise_distances(new, X))
-        np.testing.assert_allclose(placed * agree, by_points.transform(new), atol=1e-6)
-        np.testing.assert_allclose(estimator.transform(pairwise_distances(X)), fitted, atol=1e-6)
 
 
 def test_precomputed_distances_in_a_search_and_in_parts(strip):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 import zipfile
 
 import numpy as np
@@ -203,29 +200,3 @@ def test_sigkill_while_saving_leaves_a_whole_file(saved, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0, "no process was killed while it wrote: the test has shown nothing"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
-def test_sigkill_during_fit_leaves_the_old_file(saved, tmp_path):
-    """Fifty runs of ``fit -o run.npz``, each killed at a random time, up to a little after its end."""
-    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=1500, random_state=1).X)
-    options = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "-o", str(saved), "--quiet"]
-    command = [sys.executable, "-m", "ies_gpu", "fit", str(tmp_path / "points.npy"), *options]
-    old = saved.read_bytes()
-    begin = time.perf_counter()
-    subprocess.run(command, check=True)
-    duration, chance, intact = time.perf_counter() - begin, random.Random(0), 0
-    for _ in range(50):
-        saved.write_bytes(old)
-        process = subprocess.Popen(command)
-        try:
-            status = process.wait(chance.uniform(0, 1.05 * duration))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait()
-        # killed: the old file to the byte, unless the new one was already in its place, whole
-        assert status in (0, -signal.SIGKILL)
-        assert saved.read_bytes() == old or load(saved).subset
-        intact += status == -signal.SIGKILL and saved.read_bytes() == old
-    assert intact >= 20, "most runs ended before they were killed: the test has shown little"

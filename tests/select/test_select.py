@@ -18,6 +18,7 @@ from ies_gpu import (
     select_coordinates,
 )
 from ies_gpu.embedding.diffusion import signs
+from tests.backends import to_host
 from tests.comparison import stored_as
 from tests.manifolds import rectangle
 from tests.said import refused, warned
@@ -267,3 +268,25 @@ def test_an_untruncated_kernel_is_judged_by_its_weights():
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-9)
     with refused("graph.all_pairs"):
         select_coordinates(strip, bandwidth=100.0, radius=1e3, **sizes)
+
+
+MOVES = {
+    "permutation": lambda X, rng: (rng.permutation(len(X)), X, 1.0),
+    "rotation": lambda X, rng: (slice(None), X @ np.linalg.qr(rng.normal(size=(3, 3)))[0], 1.0),
+    "translation": lambda X, rng: (slice(None), X + rng.normal(size=3) * 100, 1.0),
+    "scaling": lambda X, rng: (slice(None), X * 2.0**20, 2.0**20),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_moved_points_give_the_same_choice(move, backend, rng):
+    points, _, bandwidth = rectangle(300, 2.3, degree=40)
+    order, moved, unit = MOVES[move](points, rng)
+    first, second = (
+        select_coordinates(backend.asarray(X), bandwidth=eps, n_components=6, **OPTIONS)
+        for X, eps in ((points, bandwidth), (moved[order], bandwidth * unit))
+    )
+    assert first.subset == second.subset
+    np.testing.assert_allclose(to_host(second.eigenvalues), to_host(first.eigenvalues), rtol=1e-6)
+    expected = np.abs(to_host(first.coordinates)[order])
+    np.testing.assert_allclose(np.abs(to_host(second.coordinates)), expected, atol=1e-5)
