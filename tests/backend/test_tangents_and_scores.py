@@ -138,6 +138,15 @@ def test_duplicate_points_and_empty_rows_have_any_basis_and_sigma_zero(side):
     assert shapes == [(0, 3, 2), (0, 2)]
 
 
+def test_entries_on_the_diagonal_and_those_below_zero(side):
+    """The first do not matter, whatever their sign; others may be negative by rounding, and are taken as they are."""
+    indptr, indices, weights = sparse_rows(40, 12)
+    Y, rows = np.random.default_rng(0).normal(size=(40, 6)), np.arange(1, 7)
+    indices[indptr[3]], weights[indptr[3]], weights[indptr[4]] = 3, -0.5, -1e-9
+    U, sigma = side.run("tangent_rows", indptr, indices, weights, Y, rows, 2)
+    assert_eigenpairs(plain.cometric_rows(indptr, indices, weights, Y, rows), U, sigma, 1e-12)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_number_that_is_not_finite_spoils_its_own_row_only(side, value):
     indptr, indices, weights = sparse_rows(40, 12)

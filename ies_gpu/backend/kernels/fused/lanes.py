@@ -13,18 +13,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
-from numba import config, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from ...array import Array
 
 LANES = 8
-# whether the registers of the CPU that is compiled for hold all lanes
-WIDE_REGISTERS = (
-    bool(get_host_cpu_features().get("avx512f")) if config.CPU_FEATURES is None else "+avx512f" in config.CPU_FEATURES
-)
 FUSED = ("contract", "nsz")  # a product and a sum may be one instruction
 
 
@@ -182,32 +177,6 @@ def any_of(typing: Any, mask: Any) -> Any:
         return builder.icmp_unsigned("!=", bits, ir.IntType(LANES)(0))
 
     return types.boolean(mask), lower
-
-
-@intrinsic
-def load_one(typing: Any, array: Any, place: Any) -> Any:
-    """One number of a flat contiguous array of float64, in all lanes."""
-
-    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        number = builder.load(_address(context, builder, signature.args[0], *args))
-        return spread(builder, number, types.float64)
-
-    return NUMBERS(array, types.intp), lower
-
-
-@intrinsic
-def load_apart(typing: Any, array: Any, place: Any, step: Any) -> Any:
-    """Eight numbers of a flat contiguous array of float64 that stand ``step`` apart."""
-
-    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *args[:2])
-        value = ir.Constant(VECTOR, ir.Undefined)
-        for lane in range(LANES):
-            number = builder.load(builder.gep(pointer, [builder.mul(args[2], args[2].type(lane))]))
-            value = builder.insert_element(value, number, ir.IntType(32)(lane))
-        return value
-
-    return NUMBERS(array, types.intp, types.intp), lower
 
 
 def aligned(*shape: int) -> Array:

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...array import Array
 from .. import plain
-from .lanes import LANES, WIDE_REGISTERS, aligned, any_of, lanes_of, load, load_apart, load_one, store, where
+from .lanes import LANES, aligned, any_of, lanes_of, load, store, where
 from .tasks import compiled, in_threads
 
 ROWS = 64  # rows in one task: enough to hide the cost of its scratch
-WIDTH = 64  # neighbours in the scratch block: with m = 20 both copies fit the first-level cache
+WIDTH = 192  # neighbours in the scratch block: with m = 20 it fits the first-level cache
 CONVERGED = 1e-13  # largest residual of an accepted eigenvector, relative to the trace
 CERTAIN = 1e-14  # distance, relative to the trace, within which an eigenvalue is proved to lie
 STEPS = 10  # of Laguerre's method, which needs four or five; then bisection
@@ -28,84 +28,46 @@ SOLVES = 3  # of inverse iteration: one more than is nearly always enough
 # --- co-metric -------------------------------------------------------------------------------------------------------
 
 
-@compiled()
-def gather(indices, weights, start, stop, Y, m, i, alone, weighted, wide):
-    """Differences to the neighbours, one neighbour a row of ``wide`` numbers, alone and times their weights."""
-    own, place = i * m, 0
-    for p in range(start, stop):
-        base, weight = np.int64(indices[p]) * m, np.float64(weights[p])
-        if m < LANES:
-            for a in range(m):
-                difference = np.float64(Y[base + a]) - np.float64(Y[own + a])
-                alone[place + a], weighted[place + a] = difference, difference * weight
-        else:
-            for k in range(0, m, LANES):
-                a = min(k, m - LANES)  # the last eight overlap those before them, so that nothing beyond Y is read
-                difference = load(Y, base + a) - load(Y, own + a)
-                store(alone, place + a, difference)
-                store(weighted, place + a, difference * weight)
-        place += wide
-    if place < WIDTH * wide:
-        for a in range(0, wide, LANES):
-            store(alone, place + a, 0.0)
-            store(weighted, place + a, 0.0)
+@compiled(fast=True)
+def add_products(apart, weights, count, m, H):
+    """Add weighted inner products of the rows of ``apart`` to the lower triangle of H, eight at a time."""
+    for a in range(0, m, 2):
+        x, y = apart[a, :count], apart[a + 1, :count]
+        for b in range(0, a + 2, 4):
+            z0, z1, z2, z3 = apart[b, :count], apart[b + 1, :count], apart[b + 2, :count], apart[b + 3, :count]
+            s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = 0.0
+            for j in range(count):
+                p, q = x[j] * np.float64(weights[j]), y[j] * np.float64(weights[j])
+                s0, s1, s2, s3 = s0 + p * z0[j], s1 + p * z1[j], s2 + p * z2[j], s3 + p * z3[j]
+                t0, t1, t2, t3 = t0 + q * z0[j], t1 + q * z1[j], t2 + q * z2[j], t3 + q * z3[j]
+            for k, sums in enumerate(((s0, s1, s2, s3), (t0, t1, t2, t3))):
+                for c in range(4):
+                    H[a + k, b + c] += sums[c]
 
 
-@compiled()
-def add_products(alone, weighted, count, m, wide, H):
-    """Add the sum of outer products to H, of which only the blocks of 4 x 8 on and above the diagonal are written.
-
-    Eight registers of sums are as many as hide the latency of the additions. With wide registers, that takes two sums
-    of two neighbours each; a last one without a partner has a partner of weight zero.
-    """
-    for b in range(0, wide, LANES):
-        for a in range(0, min(m, b + LANES), 4):
-            h, next_row = a * wide + b, wide if WIDE_REGISTERS else 0
-            s0, s1 = load(H, h), load(H, h + wide)
-            s2, s3 = load(H, h + 2 * wide), load(H, h + 3 * wide)
-            t0 = t1 = t2 = t3 = lanes_of(0.0)
-            for j in range(0, count * wide, wide + next_row):
-                q, w = load(alone, j + b), j + a
-                s0 += load_one(weighted, w) * q
-                s1 += load_one(weighted, w + 1) * q
-                s2 += load_one(weighted, w + 2) * q
-                s3 += load_one(weighted, w + 3) * q
-                if WIDE_REGISTERS:
-                    q, w = load(alone, j + wide + b), j + wide + a
-                    t0 += load_one(weighted, w) * q
-                    t1 += load_one(weighted, w + 1) * q
-                    t2 += load_one(weighted, w + 2) * q
-                    t3 += load_one(weighted, w + 3) * q
-            store(H, h, s0 + t0)
-            store(H, h + wide, s1 + t1)
-            store(H, h + 2 * wide, s2 + t2)
-            store(H, h + 3 * wide, s3 + t3)
-
-
-@compiled(entry=True)
-def cometric_task(starts, stops, indices, weights, Y, m, rows, alone, weighted, H, factors, A, traces):
+@compiled(fast=True, entry=True)
+def cometric_task(starts, stops, indices, weights, Y, rows, apart, H, A, traces):
     """Co-metrics of a few rows, scaled to trace 1: the lower triangles of eight side by side in one row of A."""
-    wide = -(-m // LANES) * LANES
+    m = Y.shape[1]
     for r in range(len(rows)):
-        lane = r % LANES
-        own = H[lane]
-        for a in range(0, wide * wide, LANES):
-            store(own, a, 0.0)
+        own, out, lane = Y[rows[r]], A[r // LANES], r % LANES
+        H[:, :] = 0.0
         for first in range(starts[r], stops[r], WIDTH):
-            last = min(stops[r], first + WIDTH)
-            gather(indices, weights, first, last, Y, m, rows[r], alone, weighted, wide)
-            add_products(alone, weighted, last - first, m, wide, own)
+            count = min(WIDTH, stops[r] - first)
+            for j in range(count):
+                other = Y[np.uint32(indices[first + j])]
+                for a in range(m):
+                    apart[a, j] = np.float64(other[a]) - np.float64(own[a])
+            add_products(apart, weights[first : first + count], count, m, H)
         trace = 0.0
         for a in range(m):
-            trace += own[a * wide + a]
+            trace += H[a, a]
         traces[r] = 0.5 * trace
-        factors[lane] = 1.0 / trace if 1e-290 < trace < 1e290 else 0.0
-        if lane == LANES - 1 or r == len(rows) - 1:
-            factor, out = load(factors, 0), A[r // LANES]
-            for a in range(m):
-                for b in range(a, m):
-                    entry = load_apart(H, a * wide + b, wide * wide) * factor
-                    store(out, (b * m + a) * LANES, where(factor > 0.0, entry, 0.0))
+        ordinary = 1e-290 < trace < 1e290
+        factor = 1.0 / trace if ordinary else 0.0
+        for a in range(m):
+            for b in range(a + 1):
+                out[(a * m + b) * LANES + lane] = H[a, b] * factor if ordinary else 0.0
 
 
 # --- leading eigenvectors of eight small symmetric matrices of norm about 1 ------------------------------------------
@@ -373,34 +335,32 @@ def vectors_task(A, traces, m, d, leading, vectors, fine, U, sigma, good):
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
-    """See :func:`.plain.tangent_bytes`: the results alone, and what they are copied to."""
+    """Return the bytes of the results, and of what they are copied to."""
     return 16.0 * (m * d + d + 2)
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
-    """See :func:`.plain.tangent_rows`; computed in float64, returned in the dtype of Y."""
+    """Compute in float64 what :func:`.plain.tangent_rows` returns, in the dtype of Y."""
     indptr, indices, weights, Y = (np.ascontiguousarray(array) for array in (indptr, indices, weights, Y))
     rows = np.ascontiguousarray(rows, dtype=np.int64)
     starts, stops = indptr[rows].astype(np.int64), indptr[rows + 1].astype(np.int64)
-    m, flat = Y.shape[1], Y.reshape(-1)
-    U, sigma = np.empty((len(rows), m, d)), np.empty((len(rows), d))
-    good = np.empty(len(rows), dtype=np.bool_)
+    m = Y.shape[1]
+    U, sigma, good = np.empty((len(rows), m, d)), np.empty((len(rows), d)), np.empty(len(rows), dtype=np.bool_)
     memory = threading.local()
 
     def task(first: int, last: int) -> None:
         # the first kernel depends on the types of the input, the others are for float64 alone
         if not hasattr(memory, "A"):
-            wide, row, batches = -(-m // LANES) * LANES, m * LANES, ROWS // LANES
-            memory.differences = aligned(WIDTH * wide), aligned(WIDTH * wide), aligned(LANES, wide * wide)
+            wide, row, batches = -(-m // 4) * 4, m * LANES, ROWS // LANES
+            memory.products = np.zeros((wide, WIDTH)), np.empty((wide, wide))
             memory.A, memory.traces = aligned(batches, m * row), np.empty(ROWS)
             memory.forms = aligned(batches, row), aligned(batches, row), aligned(batches, d * LANES)
             memory.vectors, memory.fine = aligned(batches, d * row), aligned(batches, LANES)
-            memory.lu, memory.factors = aligned(5 * row), aligned(LANES)
+            memory.lu = aligned(5 * row)
         own, batches = slice(first, last), -(-(last - first) // LANES)
         A, traces, lu = memory.A, memory.traces[: last - first], memory.lu
         diagonals, offs, leading = (array[:batches] for array in memory.forms)
-        gathered = (*memory.differences, memory.factors, A, traces)
-        cometric_task(starts[own], stops[own], indices, weights, flat, m, rows[own], *gathered)
+        cometric_task(starts[own], stops[own], indices, weights, Y, rows[own], *memory.products, A, traces)
         tridiagonal_task(A, m, diagonals, offs, lu)
         values_task(diagonals, offs, m, d, leading)
         inverse_task(diagonals, offs, m, d, leading, memory.vectors, lu, memory.fine)
