@@ -27,16 +27,6 @@ def on_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-def all_on_host(*values: Any) -> list[Any]:
-    """Return values with a copy in the place of each CuPy array; they wait for the device once."""
-    copies = [value.get(blocking=False) if hasattr(value, "get") else value for value in values]
-    for value in values:
-        if hasattr(value, "get"):
-            namespace(value).cuda.get_current_stream().synchronize()
-            break
-    return copies
-
-
 # --- rows that stand for all of them, the same on every device ---
 
 
@@ -80,11 +70,7 @@ def row_counts(rows: Array, n: int) -> Array:
 
 
 def folded_rows(k: int) -> int:
-    """Return how many rows of k numbers to put side by side.
-
-    CuPy gives 32 columns to one block of threads: a tall array would keep one or two multiprocessors busy. With many
-    rows side by side, in the same memory, more of them reduce it, and then once more.
-    """
+    """Return how many rows of k numbers to put side by side, so that many of CuPy's blocks of threads reduce them."""
     return max(FOLD, WIDE_ENOUGH // max(1, k))
 
 
@@ -152,15 +138,14 @@ def extent(X: Array) -> float:
 def stacked_eigh(H: Array) -> tuple[Array, Array]:
     """Return eigenvalues, rising, and eigenvectors of a stack of symmetric matrices.
 
-    On a device this is cuSOLVER's batched Jacobi method, which is said to fail on a zero matrix, by an error or with
-    NaN: then LAPACK solves the stack.
+    Where cuSOLVER fails, as it is said to on a zero matrix, by an error or with NaN, LAPACK solves the stack.
     """
     xp = namespace(H)
     if xp is np:
         return np.linalg.eigh(H)
     if len(H) > MAX_BATCH:
-        parts = [stacked_eigh(H[first : first + MAX_BATCH]) for first in range(0, len(H), MAX_BATCH)]
-        values, vectors = (xp.concatenate(kind) for kind in zip(*parts, strict=True))
+        found = (stacked_eigh(H[first : first + MAX_BATCH]) for first in range(0, len(H), MAX_BATCH))
+        values, vectors = map(xp.concatenate, zip(*found, strict=True))
         return values, vectors
     try:
         values, vectors = xp.linalg.eigh(H)

@@ -100,7 +100,7 @@ class TeamBackend(CpuBackend):
 class TallBackend:
     """What the eigensolver asks of a backend, its ``xp`` and ``kernels``, for arrays in pieces; small ones are NumPy's.
 
-    The loops are those of :mod:`ies_gpu.backend.kernels.plain_multilevel`.
+    The loops are those of :mod:`ies_gpu.backend.kernels.plain`.
     """
 
     is_remote = False

@@ -17,7 +17,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 
 from ..backend import Backend
-from ..backend.kernels import plain_multilevel
+from ..backend.kernels import plain
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
@@ -202,7 +202,7 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
 def symmetric_entries(backend: Backend, P: Rows, root: Any) -> Matrix:
     """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
     matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
-    return indptr, matrix.indices, plain_multilevel.symmetric_entries(indptr, matrix.indices, matrix.data, root)
+    return indptr, matrix.indices, plain.symmetric_entries(indptr, matrix.indices, matrix.data, root)
 
 
 def block_product(

@@ -53,7 +53,7 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
 
 
 def test_a_second_step_of_smoothing_is_that_of_one_array(client):
-    from ies_gpu.backend.kernels import plain_multilevel
+    from ies_gpu.backend.kernels import plain
     from ies_gpu.cluster.arrays import Pieces, TallBackend
     from ies_gpu.cluster.team import Team, as_it_is
 
@@ -62,5 +62,5 @@ def test_a_second_step_of_smoothing_is_that_of_one_array(client):
     smooth, T = (Pieces(team, team.map(as_it_is, np.split(A.copy(), [20])), A.shape) for A in (R, P))
     factors = rng.random(8), np.ones(8)
     TallBackend(team, np.array([20, 30])).turn(smooth, T, *factors)
-    plain_multilevel.turn(R, P, *factors)
+    plain.turn(R, P, *factors)
     np.testing.assert_allclose(np.concatenate(team.gather(T.parts)), P, atol=1e-6)

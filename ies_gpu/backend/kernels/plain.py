@@ -1,18 +1,22 @@
 """The kernels as readable array code, for NumPy and CuPy alike: the oracle that the fused ones are compared with.
 
 A CSR matrix is passed as ``indptr, indices, data``; ``rows`` is an array of row numbers, so that a block and a sample
-are the same call. The loops of the multilevel eigensolver are in :mod:`.plain_multilevel`.
+are the same call. In the loops of the multilevel eigensolver cells are runs of consecutive rows that begin at
+``starts`` and end at its last entry; ``weights`` are the entries of P0, whose c-th column lives on cell c. X is a tall
+float64 array of orthonormal columns and R its residuals; P and T are directions, SP and ST their images, all tall and
+float32.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
+from operator import add
 from typing import Any
 
-from ..array import Array, csr, folded_rows, namespace, parts, row_counts, stacked_eigh
-from . import kernels_in, plain_multilevel
+import numpy as np
 
-globals().update(kernels_in(plain_multilevel))
+from ..array import Array, column_sums, csr, folded_rows, namespace, parts, row_counts, stacked_eigh
 
 NAME = "plain"
 FLOOR = 1e-30  # of det(U_S' U_S) / prod |u_k|^2: totals and regrets stay finite where a set has lost rank
@@ -24,12 +28,8 @@ def threads(count: int) -> AbstractContextManager[None]:
 
 
 def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array) -> Array:
-    """Return ``1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'`` (r, m, m) of some rows of P, for Y (n, m).
-
-    Half the weighted sum of outer products of differences, positive semi-definite; the diagonal of P does not matter.
-    """
-    xp = namespace(Y)
-    first = indptr[rows]
+    """Return ``1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'`` (r, m, m) of some rows of P, for Y (n, m)."""
+    xp, first = namespace(Y), indptr[rows]
     counts = indptr[rows + 1] - first
     width = int(counts.max()) if len(rows) else 0
     if width == 0:
@@ -42,9 +42,8 @@ def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows:
             H[half] = cometric_rows(indptr, indices, weights, Y, rows[half])
         return H
     # rows of unequal length become one rectangle: slots beyond a row's end have weight zero
-    place = xp.arange(width)
-    valid = place < counts[:, None]
-    slots = xp.where(valid, first[:, None] + place, 0)
+    valid = xp.arange(width) < counts[:, None]
+    slots = xp.where(valid, first[:, None] + xp.arange(width), 0)
     weight = xp.where(valid, weights[slots], 0).astype(Y.dtype)
     difference = Y[indices[slots]] - Y[rows][:, None, :]
     return 0.5 * xp.matmul((difference * weight[:, :, None]).transpose(0, 2, 1), difference)
@@ -52,10 +51,9 @@ def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows:
 
 def leading_eigenvectors(H: Array, d: int) -> tuple[Array, Array]:
     """Return the d leading eigenvectors (r, m, d) and eigenvalues (r, d), falling, of symmetric matrices (r, m, m)."""
-    xp = namespace(H)
     values, vectors = stacked_eigh(H)
-    U = xp.ascontiguousarray(vectors[:, :, ::-1][:, :, :d])
-    return U, xp.maximum(values[:, ::-1][:, :d], 0)
+    U = namespace(H).ascontiguousarray(vectors[:, :, ::-1][:, :, :d])
+    return U, namespace(H).maximum(values[:, ::-1][:, :d], 0)
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
@@ -77,8 +75,8 @@ def tangent_rows_single(
 ) -> tuple[Array, Array]:
     """Return the same, with differences of Y in float64 and what follows in float32 where float64 is slow.
 
-    With the roundings of float32, ``u = 6e-8``, the tangent space is off by an angle of a few ``u sigma_1 / (sigma_d -
-    sigma_{d+1})``, and the score of a set by that over the smallest singular value of its rows of the basis.
+    The tangent space is off by an angle of a few ``6e-8 sigma_1 / (sigma_d - sigma_{d+1})``, and the score of a set by
+    that over the smallest singular value of its rows of the basis.
     """
     return tangent_rows(indptr, indices, weights, Y, rows, d)
 
@@ -86,11 +84,9 @@ def tangent_rows_single(
 def volume_ratio(frames: Array) -> Array:
     """Return ``det(F'F) / prod_k |f_k|^2`` of frames (..., s, d), by Gram-Schmidt.
 
-    A determinant of F'F would lose everything below 1e-16; here only the small factor itself is rounded.
-    A column of zeros gives 0.
+    A determinant of F'F would lose everything below 1e-16; here only the small factor is rounded. Zeros give 0.
     """
-    xp = namespace(frames)
-    basis: list[Any] = []
+    xp, basis = namespace(frames), list[Any]()
     ratio = xp.ones(frames.shape[:-2], dtype=frames.dtype)
     for k in range(frames.shape[-1]):
         rest = frames[..., k]
@@ -105,9 +101,8 @@ def volume_ratio(frames: Array) -> Array:
 
 def log_volumes(U: Array, subsets: Array) -> Array:
     """Return ``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0."""
-    xp = namespace(U)
-    ratio = volume_ratio(U[:, subsets]).astype(xp.float64)
-    return 0.5 * xp.log(xp.clip(ratio, FLOOR, 1.0))
+    ratio, xp = volume_ratio(U[:, subsets]), namespace(U)
+    return 0.5 * xp.log(xp.clip(ratio.astype(xp.float64), FLOOR, 1.0))
 
 
 def score_bytes(q: int, s: int, d: int) -> float:
@@ -141,12 +136,8 @@ def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, i
 
 
 def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
-    """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), and the unit vector along it to ``unit``.
-
-    Without an image it is that of the vector.
-    """
-    xp = namespace(vector)
-    left = vector if image is None else vector - image
+    """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), the unit vector along it to ``unit``."""
+    xp, left = namespace(vector), vector if image is None else vector - image
     xp.matmul(left[None], left, out=square)
     xp.divide(left, xp.sqrt(xp.maximum(square, 1e-300)), out=unit)
 
@@ -179,7 +170,7 @@ def _centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
     return a, b, aa, bb, float(namespace(rows).maximum(aa.max(), bb.max())) if len(bb) else 0.0
 
 
-def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
+def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
     """Find the pairs of points (r, D) and (c, D) no further apart than ``radius``, from one matrix product.
 
     Return the number of pairs in each row (r,), their columns, rising within a row, and their distances.
@@ -188,9 +179,8 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
     a, b, aa, bb, scale = _centred(rows, columns)
     squared = aa[:, None] + bb - 2 * (a @ b.T)
     # The product form is off by a few roundings of the largest norm. Pairs for which that matters, at the edge of
-    # the ball or very close, are computed again from their difference.
-    slack = 64 * float(xp.finfo(rows.dtype).eps) * scale
-    limit = radius * radius
+    # the ball or very close, are measured again by their difference.
+    slack, limit = 64 * float(xp.finfo(rows.dtype).eps) * scale, radius * radius
     i, j = xp.nonzero(squared <= limit + slack)
     value = squared[i, j]
     doubt = xp.nonzero((value <= 1e-3 * scale) | (value >= limit - slack))[0]
@@ -200,15 +190,13 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
     return row_counts(i[keep], len(rows)), j[keep], xp.sqrt(value[keep])
 
 
-def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
-    """Find the pairs of :func:`tile_graph` by a product in float32, and measure all of them again.
+def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
+    """Find the pairs of :func:`tile_graph` by a product in float32, and measure all of them again in float64.
 
-    For GPUs that multiply in float64 at a sixty-fourth of the speed. The product, on centred points, is off by a few
-    roundings of the largest norm; what it finds within that of the radius is measured by differences in float64.
+    For GPUs that multiply in float64 at a sixty-fourth of the speed.
     """
-    xp = namespace(rows)
+    xp, limit = namespace(rows), radius * radius
     a, b, aa, bb, scale = _centred(rows, columns)
-    limit = radius * radius
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
     if not slack < limit:  # points so far apart that float32 cannot tell
         return tile_graph(rows, columns, radius)
@@ -225,7 +213,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
 def near_pairs(
     Z: Array, starts: Array, low: Array, high: Array, limit: float, reach: float, diagonal: bool, unit: float,
     storage: str,
-) -> tuple[Array, Array, Array] | None:  # fmt: skip
+) -> tuple[Array, ...] | None:  # fmt: skip
     """Return all pairs of ordered points no further apart than ``reach``, as CSR; None where there is no kernel for it.
 
     Cells begin at ``starts``; ``low`` and ``high`` are their bounding boxes, and a gap whose square is above ``limit``
@@ -239,15 +227,13 @@ def kd_order(Z: Array, levels: int) -> Array:
 
     After level l, position ``(n * i) >> l`` is where the i-th of the ``2**l`` cells begins.
     """
-    xp = namespace(Z)
-    n = len(Z)
+    xp, n = namespace(Z), len(Z)
     order = xp.arange(n)
     for level in range(levels):
         starts = (n * xp.arange((1 << level) + 1)) >> level
         cell = xp.searchsorted(starts, xp.arange(n), side="right") - 1
         ordered = Z[order]
-        # cells as a rectangle, in which the shorter ones name their last point again; rows lie side by side for the
-        # reductions, see column_sums
+        # cells as a rectangle, the shorter ones with their last point again; rows side by side, see column_sums
         longest, k = (n >> level) + 1, Z.shape[1]
         fold = min(longest, folded_rows(k) >> level or 1)
         members = xp.minimum(starts[:-1, None] + xp.arange(-(-longest // fold) * fold), starts[1:, None] - 1)
@@ -259,3 +245,207 @@ def kd_order(Z: Array, levels: int) -> Array:
         by_side = xp.argsort(side, kind="stable")
         order = order[by_side[xp.argsort(cell[by_side], kind="stable")]]
     return order
+
+
+# --- the multilevel eigensolver ---------------------------------------------------------------------------------------
+
+
+def _csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
+    return csr(indptr.astype(indices.dtype), indices, data, columns)  # or SciPy would convert them at every product
+
+
+def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
+    """Return the entries of ``diag(root) A diag(1 / root)`` in float32."""
+    out, counts = namespace(data).empty(len(data), dtype="float32"), indptr[1:] - indptr[:-1]
+    for rows in parts(len(counts), 8 * len(data) / max(1, len(counts))):  # the root may have more entries
+        part = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
+        out[part] = data[part] * namespace(data).repeat(root[rows], counts[rows]) / root[indices[part]]
+    return out
+
+
+def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, weights: Array) -> tuple[Array, ...]:
+    """Return ``A P0`` as CSR with sorted indices."""
+    xp, n, cells = namespace(data), len(weights), len(starts) - 1
+    labels = xp.repeat(xp.arange(cells), starts[1:] - starts[:-1]).astype(xp.int32)
+    prolongation = _csr(xp.arange(n + 1, dtype=xp.int32), labels, weights.astype(xp.float64), cells)
+    return _parts(_csr(indptr, indices, data.astype(xp.float64), n) @ prolongation, xp)
+
+
+def merge_rows(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
+) -> tuple[Array, ...]:
+    """Return ``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
+    xp = namespace(data)
+    restriction = _csr(starts, xp.arange(len(weights), dtype=xp.int32), weights.astype(xp.float64), len(weights))
+    return _parts(restriction @ _csr(indptr, indices, data.astype(xp.float64), columns), xp)
+
+
+def _parts(matrix: Array, xp: Any) -> tuple[Array, ...]:
+    matrix.sort_indices()
+    return matrix.indptr.astype(xp.int64), matrix.indices.astype(xp.int32), matrix.data.astype(xp.float32)
+
+
+def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
+    """Return each row's mate (n,), itself where there is none: on the host, in the order of ``visits``.
+
+    A row takes of its neighbours that are still free the one with the largest ``data * scale[neighbour]``; of equal
+    ones that with the lowest number, so that the order within a row does not matter.
+    """
+    mates = np.full(len(visits), -1, dtype=np.int64)
+    for i in visits:
+        if mates[i] >= 0:
+            continue
+        near = indices[indptr[i] : indptr[i + 1]]
+        weights = np.where((mates[near] < 0) & (near != i), data[indptr[i] : indptr[i + 1]] * scale[near], 0)
+        heaviest = weights.max(initial=0)
+        mate = near[weights == heaviest].min() if heaviest > 0 else i
+        mates[i], mates[mate] = mate, i
+    return mates
+
+
+def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
+    """Return the matrix with rows and columns of each pair added up, on the host: CSR in float32, and labels (n,).
+
+    Row c stands for the pair of ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
+    """
+    n, cells = len(mates), len(leaders)
+    labels = np.empty(n, dtype=np.int32)
+    labels[leaders] = labels[mates[leaders]] = np.arange(cells, dtype=np.int32)
+    join = csr(np.arange(n + 1, dtype=np.int32), labels, np.ones(n), cells)
+    small = join.T @ csr(indptr, indices, data.astype(np.float64), n) @ join
+    small.setdiag(0)
+    small.eliminate_zeros()
+    small = small.tocsr()
+    return small.indptr.astype(np.int64), small.indices, small.data.astype(np.float32), labels
+
+
+def block_product(
+    indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
+    root: Any = None,
+) -> Array:  # fmt: skip
+    """Return ``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column.
+
+    With ``chosen = (columns, factors)``, ``R[:, columns] * factors`` stands in for R; with ``root``, a vector and its
+    inverse in float32, ``diag(root) A diag(1 / root)`` for A.
+    """
+    A = _csr(indptr, indices, data, len(V))
+    product = A @ V if root is None else root[0][:, None] * (A @ (root[1][:, None] * V))
+    if R is None:
+        return product
+    return (R if chosen is None else R[:, chosen[0]] * chosen[1]) + product * scale
+
+
+def restrict(starts: Array, weights: Array, R: Array) -> Array:
+    """Return ``P0' R`` in float32."""
+    xp = namespace(R)
+    return xp.add.reduceat(weights[:, None] * R, starts[:-1], axis=0).astype(xp.float32)
+
+
+def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
+    """Write ``(shift - A) P`` into ``image``; the inner products (k,) of its columns with those of P, in float64."""
+    image[:] = shift * P - _csr(indptr, indices, data, len(P)) @ P
+    return column_sums(P * image)
+
+
+def step_lengths(square: Array, curvature: Array) -> Array:
+    """Return ``square / curvature`` in float32, 0 where the curvature is not positive."""
+    xp, along = namespace(square), curvature > 0
+    return xp.where(along, square / xp.where(along, curvature, 1), 0).astype(xp.float32)
+
+
+def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature: Array) -> Array:
+    """``Z += step P; R -= step image``, the step of each column ``square / curvature``.
+
+    Returns the squared lengths (k,) of the columns of R in float64, and 1e-30 more: they are divided by.
+    """
+    step = step_lengths(square, curvature)
+    Z += step * P
+    R -= step * image
+    return column_sums(R * R) + 1e-30
+
+
+def turn(R: Array, P: Array, left: Array, square: Array) -> None:
+    """``P = R + (left / square) P``."""
+    P *= (left / square).astype("float32")
+    P += R
+
+
+def column_products(A: Array, B: Array = None) -> Array:
+    """Return the sums (k,) over the rows of ``A * B``, or of A, in float64."""
+    return column_sums(A if B is None else A * B)
+
+
+def _side_by_side(*parts: Array) -> Array:
+    return namespace(parts[0]).concatenate(parts, axis=1, dtype="float64")
+
+
+def inner(A: Array, B: Array) -> Array:
+    """Return ``A' B`` in float64."""
+    blocks = parts(len(A), 8 * (A.shape[1] + B.shape[1]))
+    return reduce(add, (A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks))
+
+
+def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, ...]:
+    """Return ``X'R, X'Y, R'Y, Y'Y, Y'SY`` in float64, with ``Y = [P, T]``."""
+    blocks = parts(len(X), 24 * (P.shape[1] + T.shape[1]))
+    return added_up([gram_of_rows(rows, X, R, P, SP, T, ST) for rows in blocks])
+
+
+def gram_of_rows(rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, ...]:
+    """Return what some rows add to :func:`gram`."""
+    Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
+    left, right = X[rows].T, R[rows].astype("float64")
+    return left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY
+
+
+def added_up(parts: list[tuple[Array, ...]]) -> Any:
+    """Return the sums of the first of each, of the second, and so on."""
+    return tuple(reduce(add, some) for some in zip(*parts, strict=True))
+
+
+def update(
+    X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
+    values: Array, active: Array,
+) -> Array:  # fmt: skip
+    """Take a step ``V = [P, T] from_Y`` beside the columns of X, whose image is ``S X = X values_before + R``.
+
+    Put ``X a + V`` in the place of X, its residuals in that of R, and the part of V beside X, ``V[:, active] - X b``,
+    with its image into the first columns of T and ST. Return the squared lengths (k,) of the residuals. The small
+    matrices ``from_X = [a, c, -b, -values_before b]``, ``from_R = [a, -b]`` and the new Ritz ``values`` make that ::
+
+        X   <-  X a + V
+        R   <-  X c + R a + SV - V values           c = values_before a - a values: nothing large cancels
+        T   <-  V[:, active] - X b
+        ST  <-  SV[:, active] - X values_before b - R b
+
+    X has float64 and the other tall arrays float32. Of X and R as many columns are read as ``from_X`` has rows.
+    """
+    given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
+    blocks = parts(len(X), 48 * (P.shape[1] + T.shape[1]))
+    return reduce(add, (column_sums(left * left) for left in (update_rows(rows, *given) for rows in blocks)))
+
+
+def update_rows(
+    rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array,
+    from_Y: Array, values: Array, active: Array,
+) -> Array:  # fmt: skip
+    """Take the step of :func:`update` for some rows; return their residuals.
+
+    Only X is computed in float64: what goes into float32 arrays is no better than SP and ST are.
+    """
+    q, k, a = len(from_X), len(values), len(active)
+    X_once, from_rest, from_R, from_Y_once, values = (
+        part.astype("float32") for part in (X[rows, :q], from_X[:, k:], from_R, from_Y, values)
+    )
+    V = _side_by_side(P[rows], T[rows]) @ from_Y
+    SV = namespace(SP).concatenate([SP[rows], ST[rows]], axis=1) @ from_Y_once
+    old, rest, image = X[rows, :q] @ from_X[:, :k], X_once @ from_rest, R[rows, :q] @ from_R
+    T[rows, :a] = V[:, active] + rest[:, k : k + a]
+    image[:, k:] += SV[:, active]
+    ST[rows, :a] = image[:, k:] + rest[:, k + a :]
+    X[rows] = old + V
+    SV -= V.astype("float32") * values
+    SV += rest[:, :k]
+    SV += image[:, :k]
+    R[rows] = SV
+    return SV

@@ -1,7 +1,7 @@
 // Kernels over the rows of a CSR matrix: int32 columns, sorted within a row; indptr int32, or int64 where `wide` is 1.
 // Blocks of vectors are row-major with k columns. Every sum has a fixed order, so results are the same from run to run.
 //
-// The readable twins are in plain.py and plain_multilevel.py, the launches in csr.py. Macros at the end make an entry
+// The readable twins are in plain.py, the launches in csr.py. Macros at the end make an entry
 // point for one choice of types; csr.py appends the line that does, so that NVRTC compiles one at a time.
 
 namespace rows {

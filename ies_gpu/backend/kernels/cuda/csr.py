@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, namespace
-from .. import plain_multilevel
+from .. import plain
 from . import text
 
 THREADS = 128
@@ -188,7 +188,7 @@ def block_product(
 ) -> Array:  # fmt: skip
     """Return ``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column; see plain code."""
     if root is not None:  # the eigensolver has S itself in the memory of a device
-        return plain_multilevel.block_product(indptr, indices, data, V, R, scale, chosen=chosen, root=root)
+        return plain.block_product(indptr, indices, data, V, R, scale, chosen=chosen, root=root)
     if R is None:
         return product((indptr, indices, data), V)[0]
     xp = namespace(V)

@@ -1,4 +1,7 @@
-"""Points and their neighbours: the order in space, pairs within a radius, pairs that are matched and contracted."""
+"""Points and their neighbours: the order in space, pairs within a radius, pairs that are matched and contracted.
+
+See :mod:`..plain` for what each one returns.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,6 @@ def select(keys, places, low, high, k, seed):
             low = i
         else:
             return
-    return
 
 
 @compiled()
@@ -88,7 +90,7 @@ def cut_cells(Z, order, level, cell, until, points, places, keys):
 
 
 def kd_order(Z: Array, levels: int) -> Array:
-    """See :func:`.plain.kd_order`: the same cells, up to ties; the order within the last cells is not sorted."""
+    """Return the cells of plain, up to ties; the order within the last cells is not sorted."""
     Z = np.ascontiguousarray(Z)
     order = np.arange(len(Z))
     level = 0
@@ -177,16 +179,13 @@ def settle(products, aa, bb, rows, columns, limit, slack, close):
     return counts, indices, distances
 
 
-def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
-    """See :func:`.plain.tile_graph`; differences are taken in float64, a few rows at a time."""
+def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
     limit = float(radius) * float(radius)
-    like = np.empty(0, dtype=rows.dtype)
     if not len(rows) or not len(columns):
-        return np.zeros(len(rows), dtype=np.int64), np.empty(0, dtype=np.int64), like
+        return np.zeros(len(rows), dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=rows.dtype)
     if rows.shape[1] <= FEW:
         wide = np.ascontiguousarray(rows, dtype=np.float64)
         across = np.ascontiguousarray(columns.T, dtype=np.float64)
-
         memory = threading.local()
 
         def task(first: int, last: int) -> Array:
@@ -216,7 +215,7 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
 tile_graph_single = tile_graph  # on a CPU differences in float64 are as fast
 
 
-# --- pairs of rows of a matrix, see :mod:`..plain_multilevel` --------------------------------------------------------
+# --- pairs of rows of a matrix ---------------------------------------------------------------------------------------
 
 
 @compiled(entry=True)
@@ -236,7 +235,6 @@ def matched(indptr, indices, data, scale, visits, mates):
 
 
 def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
-    """See :func:`.plain_multilevel.heavy_matching`."""
     mates = np.full(len(visits), -1, dtype=np.int64)
     matched(indptr, indices, data, scale, visits, mates)
     return mates
@@ -269,10 +267,7 @@ def contracted(indptr, indices, data, leaders, mates, labels, total, seen, first
     return place
 
 
-def contract_pairs(
-    indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array
-) -> tuple[Array, Array, Array, Array]:
-    """See :func:`.plain_multilevel.contract_pairs`."""
+def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
     cells = len(leaders)
     labels = np.empty(len(mates), dtype=np.int32)
     labels[leaders] = labels[mates[leaders]] = np.arange(cells, dtype=np.int32)

@@ -1,7 +1,7 @@
 """Products with sparse matrices, and the loops of the multilevel eigensolver, fused and threaded.
 
-See :mod:`..plain` and :mod:`..plain_multilevel` for what each one does. Each chunk of rows writes its own rows, and
-sums are added up in the order of the chunks: the result does not depend on who did what.
+See :mod:`..plain` for what each one does. Each chunk of rows writes its own rows, and sums are added up in the order of
+the chunks: the result does not depend on who did what.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, starts_of
-from ..plain_multilevel import added_up, gram_of_rows, step_lengths, update_rows
+from ..plain import added_up, gram_of_rows, step_lengths, update_rows
 from .lanes import lanes_of, load_singles, store
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
@@ -61,10 +61,8 @@ def multiply_block(indptr, indices, data, V, begin, end, out):
 
 
 def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
-    """See :func:`.plain.spmm`."""
     dtype = np.result_type(data, V)
-    # one type of row ends, so that each kernel is compiled once; an unsigned index is not checked for counting from
-    # the end
+    # one type of row ends, so that each kernel is compiled once; unsigned indices do not count from the end
     indptr, indices = np.ascontiguousarray(indptr, dtype=np.int64), np.ascontiguousarray(indices)
     indices, data = indices.view(f"u{indices.itemsize}"), np.ascontiguousarray(data)
     V = np.ascontiguousarray(V, dtype=dtype)
@@ -93,9 +91,7 @@ def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
 
 
 def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
-    """See :func:`.plain_multilevel.symmetric_entries`."""
-    out = np.empty(len(data), dtype=np.float32)
-    inverse = 1 / root
+    out, inverse = np.empty(len(data), dtype=np.float32), 1 / root
     in_threads(lambda a, b: symmetric_rows(indptr, indices, data, root, inverse, a, b, out), len(root), SPARSE_CHUNK)
     return out
 
@@ -164,10 +160,7 @@ def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last
     return place
 
 
-def merge_columns(
-    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
-) -> tuple[Array, Array, Array]:
-    """See :func:`.plain_multilevel.merge_columns`."""
+def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, weights: Array) -> tuple[Array, ...]:
     n = len(indptr) - 1
     labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
     counts = np.empty(n, dtype=np.int64)
@@ -185,8 +178,7 @@ def merge_columns(
 
 def merge_rows(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
-) -> tuple[Array, Array, Array]:
-    """See :func:`.plain_multilevel.merge_rows`."""
+) -> tuple[Array, ...]:
     cells = len(starts) - 1
     counts = np.empty(cells, dtype=np.int64)
 
@@ -284,9 +276,7 @@ def block_product(
     indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
     root: Any = None,
 ) -> Array:  # fmt: skip
-    """See :func:`.plain_multilevel.block_product`."""
-    n = len(indptr) - 1
-    pieces = in_eights(V)
+    n, pieces = len(indptr) - 1, in_eights(V)
     out = np.empty((n, V.shape[1]), dtype=np.float32)
 
     def chunk(first: int, last: int) -> None:
@@ -312,7 +302,6 @@ def restricted(starts, weights, R, first, last, out):
 
 
 def restrict(starts: Array, weights: Array, R: Array) -> Array:
-    """See :func:`.plain_multilevel.restrict`."""
     out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
     in_threads(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
     return out
@@ -350,7 +339,6 @@ def turned(R, P, factor, first, last):
 
 
 def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
-    """See :func:`.plain_multilevel.shifted_product`; without copies where P comes in eights."""
     pieces = in_eights(P)
 
     def chunk(first: int, last: int) -> Array:
@@ -363,7 +351,6 @@ def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P:
 
 
 def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature: Array) -> Array:
-    """See :func:`.plain_multilevel.descend`."""
     step = step_lengths(square, curvature)
 
     def chunk(first: int, last: int) -> Array:
@@ -375,7 +362,6 @@ def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature
 
 
 def turn(R: Array, P: Array, left: Array, square: Array) -> None:
-    """See :func:`.plain_multilevel.turn`."""
     factor = (left / square).astype(np.float32)
     in_threads(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
 
@@ -384,16 +370,13 @@ def turn(R: Array, P: Array, left: Array, square: Array) -> None:
 
 
 def inner(A: Array, B: Array) -> Array:
-    """See :func:`.plain_multilevel.inner`."""
-
     def chunk(first: int, last: int) -> Array:
         return A[first:last].astype(np.float64, copy=False).T @ B[first:last].astype(np.float64, copy=False)
 
     return sum(in_threads(chunk, len(A), CHUNK))
 
 
-def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """See :func:`.plain_multilevel.gram`."""
+def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, ...]:
     return added_up(in_threads(lambda a, b: gram_of_rows(slice(a, b), X, R, P, SP, T, ST), len(X), CHUNK))
 
 
@@ -401,8 +384,6 @@ def update(
     X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
     values: Array, active: Array,
 ) -> Array:  # fmt: skip
-    """See :func:`.plain_multilevel.update`."""
-
     def chunk(first: int, last: int) -> Array:
         given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
         residual = update_rows(slice(first, last), *given)

@@ -1,4 +1,7 @@
-"""Volumes of sets of coordinates at each point, fused: eight points side by side for one set after the other."""
+"""Volumes of sets of coordinates at each point, fused: eight points side by side for one set after the other.
+
+They are computed in float64; see :mod:`..plain` for what is returned.
+"""
 
 from __future__ import annotations
 
@@ -79,14 +82,13 @@ def score_task(U, subsets, first, last, frames, basis, inverse, state, totals, b
                 best_score[start + p] = 0.5 * math.log(lead[p]) if lead[p] > 0.0 else np.nan
 
 
-def scratch(m: int, d: int, s: int) -> tuple[Array, Array, Array, Array]:
+def scratch(m: int, d: int, s: int) -> tuple[Array, ...]:
     """What :func:`score_task` works in."""
     frames = aligned(POINTS // LANES, m * d * LANES)
     return frames, aligned(d * s * LANES), aligned(d * LANES), aligned(4, POINTS)
 
 
 def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
-    """See :func:`.plain.score_block`; computed in float64."""
     U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
     sizes = U.shape[1], U.shape[2], subsets.shape[1]
     which, score, table = np.zeros(len(U), dtype=np.int64), np.empty(len(U)), np.empty((0, 0))
@@ -110,7 +112,6 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
 
 
 def log_volumes(U: Array, subsets: Array) -> Array:
-    """See :func:`.plain.log_volumes`; computed in float64."""
     U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
     table = np.empty((len(U), len(subsets)))
     sizes = U.shape[1], U.shape[2], subsets.shape[1]
