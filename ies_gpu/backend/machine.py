@@ -1,8 +1,7 @@
 """What the machine gives this process: memory, processors, threads of BLAS, and locks that a fork must not leave taken.
 
-Containers, Slurm jobs and systemd units set limits by control groups (version 2). A limit of any group above the
-process holds for it, so all of them are looked at. In a container the process often sees its own group as the root of
-the tree, and in ``/proc/self/cgroup`` a path that is not there.
+Containers, Slurm jobs and systemd units set limits by control groups (version 2): that of any group above the process
+holds for it. In a container ``/proc/self/cgroup`` often names a path that is not there.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
-TREE, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+ROOT = Path("/")  # of the file system
 
 
 # --- memory and processors ---
 
 
-def available_memory() -> int:
+def available_memory(root: Path = ROOT) -> int:
     """Return the bytes this process could still take: the kernel's estimate, and the cgroup's limit, if any."""
     sizes = []
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = (root / "proc/meminfo").read_text().splitlines()
         sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    if (left := memory_left()) is not None:
+    if (left := memory_left(root)) is not None:
         sizes.append(left)
     if not sizes:  # no Linux: total memory is the best that the standard library knows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
     return max(min(sizes), 64 << 20)
 
 
-def available_threads() -> int:
+def available_threads(root: Path = ROOT) -> int:
     """Return the threads this process may use: affinity, cgroup quota or ``OMP_NUM_THREADS``, whichever is least."""
     counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
-    if (quota := processors()) is not None:
+    if (quota := processors(root)) is not None:
         counts.append(quota)
     with contextlib.suppress(KeyError, ValueError):
         counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
     return min(counts)
 
 
-def memory_left() -> int | None:
+def memory_left(root: Path = ROOT) -> int | None:
     """Return the bytes that the tightest limit leaves; None without one. Files kept in memory do not count as used."""
     left = []
-    for group in _groups():
+    for group in _groups(root):
         with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
             left.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -62,23 +61,23 @@ def memory_left() -> int | None:
     return min(left, default=None)
 
 
-def processors() -> int | None:
+def processors(root: Path = ROOT) -> int | None:
     """Return the whole processors that the tightest quota leaves, at least one; None without one."""
     found = []
-    for group in _groups():
+    for group in _groups(root):
         with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
             quota, period = (group / "cpu.max").read_text().split()
             found.append(int(quota) / int(period))
     return max(1, int(min(found))) if found else None
 
 
-def _groups() -> Iterator[Path]:
+def _groups(root: Path) -> Iterator[Path]:
     """Yield the group of this process, and those above it."""
     with contextlib.suppress(OSError):  # no Linux
-        for line in MEMBERSHIP.read_text().splitlines():
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
             if line.startswith("0::"):
                 inside = Path(line[3:].lstrip("/"))
-                yield from (TREE / group for group in (inside, *inside.parents))
+                yield from (root / "sys/fs/cgroup" / group for group in (inside, *inside.parents))
 
 
 def peak_memory() -> int:
@@ -88,20 +87,15 @@ def peak_memory() -> int:
     except ImportError:  # Windows
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else max(1024 * peak, _held())  # Linux updates its peak a little late
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def resident_memory() -> int:
     """Return the memory that this process holds now, in bytes; or the peak if the system reports only that."""
-    return _held() or peak_memory()
-
-
-def _held() -> int:
-    """Return the bytes of memory that this process has; 0 on systems without /proc."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0
+    except OSError:
+        return peak_memory()
 
 
 # --- threads of BLAS ---
@@ -117,8 +111,7 @@ def for_any_thread() -> None:
 class SingleThread:
     """The runs at work, by thread, and the limit that they share: one thread for BLAS until the last of them ends.
 
-    The number belongs to the whole process. Runs in several threads overlap in any order: if each restored what it had
-    found, the last one would leave behind the single thread of the first.
+    Runs overlap in any order: if each restored what it had found, the last would leave the one thread of the first.
     """
 
     def __init__(self) -> None:

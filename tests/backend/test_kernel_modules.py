@@ -32,9 +32,7 @@ def test_kernels_take_the_arguments_of_plain(kernels):
         kernels.leap  # noqa: B018
 
 
-def test_threads_are_set_bounded_and_restored(monkeypatch):
-    """Not by Numba's number: that is behind a lock that forked processes share, and one taken at a fork stays so."""
-    monkeypatch.setattr("numba.np.ufunc.parallel._launch_threads", None)
+def test_threads_are_set_bounded_and_restored():
     before = tasks.thread_count()
     for asked, given in ((1, 1), (10_000, numba.config.NUMBA_NUM_THREADS), (0, 1)):
         with pytest.raises(RuntimeError, match="stop"), fused.threads(asked):

@@ -54,19 +54,19 @@ def limited(size, **more):
         pytest.param(None, {}, None, None, id="no Linux"),
     ],
 )  # fmt: skip
-def test_the_tightest_limit_above_the_process_holds(membership, groups, memory, count, tmp_path, monkeypatch):
+def test_the_tightest_limit_above_the_process_holds(membership, groups, memory, count, tmp_path):
     for group, files in groups.items():
-        place = tmp_path / "tree" / group
+        place = tmp_path / "sys/fs/cgroup" / group
         place.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (place / name).write_text(text + "\n")
     if membership is not None:
-        (tmp_path / "own").write_text(membership)
-    monkeypatch.setattr(machine, "TREE", tmp_path / "tree")
-    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "own")
-    assert machine.memory_left() == (None if memory is None else memory * GB) and machine.processors() == count
+        (tmp_path / "proc/self").mkdir(parents=True)
+        (tmp_path / "proc/self/cgroup").write_text(membership)
+    assert machine.memory_left(tmp_path) == (None if memory is None else memory * GB)
+    assert machine.processors(tmp_path) == count
     if memory == 1:  # a run takes it into account
-        assert machine.available_memory() <= GB and machine.available_threads() == 1
+        assert machine.available_memory(tmp_path) == GB and machine.available_threads(tmp_path) == 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc as on Linux")
