@@ -50,10 +50,7 @@ class Trajectory:
 
 
 def load_molecule(
-    path: str | os.PathLike[str],
-    *,
-    topology: str | os.PathLike[str] | None = None,
-    atoms: Sequence[int] | None = None,
+    path: str | os.PathLike[str], *, topology: str | os.PathLike[str] | None = None, atoms: Sequence[int] | None = None
 ) -> Trajectory:
     """Load the frames of a molecule from a file.
 
