@@ -1,7 +1,5 @@
 """The error stream: progress, warnings and errors as text, as a bar and as JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -93,34 +91,30 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left(columns):
     assert max(len(part) for part in re.split(r"[\r\n]", shown)) <= 80
 
 
-@pytest.mark.parametrize("columns", ["50", "80"])
-def test_messages_are_folded_at_words_and_json_is_not(monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", columns)
+@pytest.mark.parametrize("width", [50, 80])
+def test_messages_are_folded_at_words_and_json_is_not(monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
     stream, log = io.StringIO(), io.StringIO()
     Console(stream, "lines").say("error", MESSAGE)
-    lines, limit = stream.getvalue().splitlines(), int(columns)
+    lines = stream.getvalue().splitlines()
     assert " ".join(stream.getvalue().split()) == f"ies-gpu: error: {MESSAGE.strip()}"
-    assert all(len(line) <= limit or line.split() == [MESSAGE.split()[2]] for line in lines)
-    assert max(len(line) for line in lines if ".npy" not in line) > limit - len(" words")
+    assert all(len(line) <= width or line.split() == [MESSAGE.split()[2]] for line in lines)
+    assert max(len(line) for line in lines if ".npy" not in line) > width - len(" words")
     Console(log, "json").say("error", MESSAGE)
     assert json.loads(log.getvalue())["message"] == MESSAGE.strip()
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize(
-    ("environment", "stream", "coloured"),
-    [({}, Terminal, True), ({}, io.StringIO, False), ({"NO_COLOR": "1"}, Terminal, False),
-     ({"NO_COLOR": ""}, Terminal, True), ({"TERM": "dumb"}, Terminal, False)],
+    ("environment", "terminal", "coloured"),
+    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"NO_COLOR": ""}, True, True),
+     ({"TERM": "dumb"}, True, False)],
 )  # fmt: skip
-def test_terminal_and_environment_decide_about_colours(monkeypatch, environment, stream, coloured):
+def test_terminal_and_environment_decide_about_colours(monkeypatch, environment, terminal, coloured):
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in ({"TERM": "xterm-256color"} | environment).items():
         monkeypatch.setenv(name, value)
-    made = stream()
-    Console(made, "lines").say("error", "no")
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    Console(stream, "lines").say("error", "no")
     red, end = ("\x1b[31m", "\x1b[0m") if coloured else ("", "")
-    assert made.getvalue() == f"{red}ies-gpu: error:{end} no\n"
+    assert stream.getvalue() == f"{red}ies-gpu: error:{end} no\n"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
-from ies_gpu.cli import build_parser
 from tests.comparison import assert_equal_selections
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
@@ -38,23 +37,16 @@ def test_a_file_and_flags_give_the_same_bits():
 
 
 def test_a_flag_overrides_the_file():
-    args = build_parser("fit").parse_args(["fit", "--bandwidth", "0.7", "--config=job.toml"])
+    args = cli.build_parser("fit").parse_args(["fit", "--bandwidth", "0.7", "--config=job.toml"])
     assert (args.bandwidth, args.n_components, args.points) == (0.7, 12, "points.npy")
     for words in (["--config", "job.toml", "other.npy"], ["other.npy", "--config", "job.toml"]):
-        assert build_parser("fit").parse_args(["fit", *words]).points == "other.npy"
+        assert cli.build_parser("fit").parse_args(["fit", *words]).points == "other.npy"
 
 
 def test_a_variable_overrides_the_file_and_a_flag_the_variable(monkeypatch, capsys):
-    for name, text in {
-        "CONFIG": "job.toml",
-        "BANDWIDTH": "0.8",
-        "N_COMPONENTS": "9",
-        "JSON": "true",
-        "QUIET": "false",
-        "RADIUS": "",
-    }.items():
-        monkeypatch.setenv(f"IES_GPU_{name}", text)
-    args = build_parser("fit").parse_args(["fit", "--bandwidth", "0.7"])
+    for setting in ("CONFIG=job.toml", "BANDWIDTH=0.8", "N_COMPONENTS=9", "JSON=true", "QUIET=false", "RADIUS="):
+        monkeypatch.setenv(*f"IES_GPU_{setting}".split("="))
+    args = cli.build_parser("fit").parse_args(["fit", "--bandwidth", "0.7"])
     assert (args.bandwidth, args.n_components, args.points) == (0.7, 9, "points.npy")
     assert args.json and not args.quiet
     monkeypatch.setenv("IES_GPU_JSON", "perhaps")
@@ -82,5 +74,5 @@ def test_a_wrong_file_is_a_usage_error(text, words, capsys):
 def test_the_example_of_the_documentation_is_valid():
     page = Path(__file__).parents[2] / "docs" / "jobs.md"
     Path("job.toml").write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
-    args = build_parser("fit").parse_args(["fit", "--config", "job.toml"])
+    args = cli.build_parser("fit").parse_args(["fit", "--config", "job.toml"])
     assert args.bandwidth == 0.25 and args.resume and args.points.startswith("s3://")

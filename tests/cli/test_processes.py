@@ -24,10 +24,9 @@ pytestmark = [
 SIGNALS = [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
 
 
-def python(code, *arguments, **options):
+def python(*arguments):
     """A program of Python in a process of its own."""
-    command = [sys.executable, *(["-c", code] if code else ["-m", "ies_gpu"]), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
 
 
 def test_help_answers_at_once_and_loads_nothing_heavy():
@@ -35,7 +34,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
         "import sys, time, ies_gpu.cli as c; c.main(['--help'])\n"
         "print(time.process_time(), *{m.partition('.')[0] for m in sys.modules})"
     )
-    seconds, *modules = python(code).stdout.splitlines()[-1].split()
+    seconds, *modules = python("-c", code).stdout.splitlines()[-1].split()
     assert float(seconds) < 1  # of processor time; 0.1 on an idle machine
     assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(modules)
 
@@ -43,7 +42,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
 def test_the_installed_command_begins_where_ctrl_c_is_heard():
     scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"ies-gpu": "ies_gpu.__main__:program"}
-    assert re.fullmatch(r"ies-gpu \d+\.\d+\.\d+\S*\n", python("", "--version").stdout)
+    assert re.fullmatch(r"ies-gpu \d+\.\d+\.\d+\S*\n", python("-m", "ies_gpu", "--version").stdout)
 
 
 @pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit", "argparse"])
@@ -59,7 +58,7 @@ sys.meta_path.insert(0, Interrupts())
 from ies_gpu.__main__ import program
 program()
 """
-    done = python(code)
+    done = python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "ies-gpu: stopped by Ctrl-C\n")
 
 
@@ -123,14 +122,11 @@ def test_an_exception_that_python_dropped_comes_with_the_next_signal_or_error(ha
         raise RuntimeError("no compiled object yet")  # as Numba says, whose callback did not do its work
 
 
-def test_without_a_signal_handlers_and_errors_are_as_before(handlers):
-    with pytest.raises(ZeroDivisionError), stopped_once():
+def test_another_signal_does_not_break_into_cleaning_up(handlers):
+    with pytest.raises(ZeroDivisionError), stopped_once():  # without a signal, handlers and errors are as before
         assert signal.getsignal(signal.SIGTERM) not in handlers
         raise ZeroDivisionError
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
-
-
-def test_another_signal_does_not_break_into_cleaning_up(handlers):
     cleaned = []
     with pytest.raises(KeyboardInterrupt), stopped_once():
         try:
