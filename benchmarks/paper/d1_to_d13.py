@@ -10,7 +10,7 @@ import numpy as np
 
 from ies_gpu.backend.array import sample_rows
 from ies_gpu.plot.evidence import draw_path, draw_regrets, shown_sets
-from ies_gpu.plot.figure import axis_labels, label_axes, new_figure, scatter, set_label, styled, unit_mean_square
+from ies_gpu.plot.style import axis_labels, label_axes, new_figure, scatter, set_label, styled, unit_mean_square
 
 from .book import Book
 from .panels import add_map

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ies_gpu import backend_of
-from ies_gpu.plot.figure import new_figure, styled
+from ies_gpu.plot.style import new_figure, styled
 
 from .book import Book
 from .d1_to_d13 import draw_map

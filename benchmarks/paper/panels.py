@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ies_gpu.plot.figure import label_axes, scatter
+from ies_gpu.plot.style import label_axes, scatter
 
 
 def label_sizes(axes: Any, sizes: Sequence[int]) -> None:

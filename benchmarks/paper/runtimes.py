@@ -20,7 +20,7 @@ from ies_gpu import (
     tangent_bases,
 )
 from ies_gpu.backend import get_backend
-from ies_gpu.plot.figure import new_figure, styled
+from ies_gpu.plot.style import new_figure, styled
 
 from .book import Book
 from .llr import llr_ranking

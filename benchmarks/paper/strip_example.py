@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ies_gpu.plot.figure import new_figure, scatter, styled
+from ies_gpu.plot.style import new_figure, scatter, styled
 
 from .book import Book
 from .flat_manifolds import flat_manifold

@@ -10,7 +10,7 @@ import numpy as np
 
 from ies_gpu import diffusion_map, laplacian_of_points, score_subsets, tangent_bases
 from ies_gpu.backend import get_backend
-from ies_gpu.plot.figure import COLORS, new_figure, styled
+from ies_gpu.plot.style import COLORS, new_figure, styled
 
 from .book import Book
 from .flat_manifolds import Flat, flat_manifold

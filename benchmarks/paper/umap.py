@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import Selection, datasets, select_coordinates, umap_init
-from ies_gpu.plot.figure import new_figure, scatter, styled
+from ies_gpu.plot.style import new_figure, scatter, styled
 
 from .book import Book
 from .parts import Parts, Progress

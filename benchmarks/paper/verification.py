@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import backend_of
-from ies_gpu.plot.figure import new_figure, styled
+from ies_gpu.plot.style import new_figure, styled
 
 from .book import Book
 from .procrustes import procrustes_error

@@ -113,7 +113,7 @@ def run_plot(args: argparse.Namespace, console: Console) -> int:
 def check_picture(command: argparse.ArgumentParser, option: str, path: str) -> None:
     """Check before long work that a picture can be drawn and written."""
     parser.check_file(command, option, path, ".png", ".pdf", ".svg")
-    from ..plot.figure import styled
+    from ..plot.style import styled
 
     with styled():  # Matplotlib is there
         pass

@@ -13,7 +13,7 @@ import numpy as np
 from ..findings import refusal
 from ..results.selection import Selection, is_whole, rows_by_name
 from ..validation import LARGEST
-from .figure import COLORS, on_host, tint
+from .style import COLORS, on_host, tint
 
 GREY = "0.75"
 PLAIN: tuple[tuple[type, Any], ...] = ((bool, bool | np.bool_), (int, numbers.Integral), (float, numbers.Real))

@@ -16,33 +16,18 @@ from ..findings import refusal
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
 from ..results.selection import Selection, check_selection
 from ..validation import check_members, check_real_array
-from .figure import (
-    COLORS,
-    axis_labels,
-    check_axes,
-    check_kind,
-    ink,
-    label_axes,
-    mark_size,
-    new_figure,
-    on_host,
-    picture,
-    scatter,
-    set_label,
-    tint,
-    unit_mean_square,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_BOXES = len(COLORS)  # sets of the path that are shown
+MAX_BOXES = len(style.COLORS)  # sets of the path that are shown
 PAIRS = 200  # lines between crossing points that are drawn
 SETS = 6  # rivals in the picture of a stability
 COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
-@picture
+@style.picture
 def path(selection: Selection, *, ax: Any = None) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
@@ -68,12 +53,12 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
         if len(pair) != 2:
             raise refusal("ax.number", f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
         for axes in pair:
-            check_axes(axes, 2)
+            style.check_axes(axes, 2)
     else:
-        figure, count, total = new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
+        figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
         pair = figure.subplots(1, 2, width_ratios=(1.25, 1))
         more = f" ({count} of {total} sets)" if count < total else ""
-        figure.suptitle(f"Regularization path: {set_label(selection.subset)} is chosen{more}", fontsize=12)
+        figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
     draw_path(pair[0], selection, sets)
     draw_regrets(pair[1], selection, sets)
     return pair[0].figure
@@ -88,12 +73,12 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     axes.axvspan(low, end if high is None else high, color="0.5", alpha=0.15, linewidth=0)
     for number, segment in enumerate(segments):
         whole, best = np.array([0, end]), np.array([segment.low, min(segment.high, end)])
-        look: dict[str, Any] = {"linewidth": 3, "label": set_label(segment.subset)}
-        axes.plot(whole, segment.score - whole * segment.penalty, color=tint(number), linewidth=0.8, alpha=0.6)
-        axes.plot(best, segment.score - best * segment.penalty, color=tint(number), **look)
+        look: dict[str, Any] = {"linewidth": 3, "label": style.set_label(segment.subset)}
+        axes.plot(whole, segment.score - whole * segment.penalty, color=style.tint(number), linewidth=0.8, alpha=0.6)
+        axes.plot(best, segment.score - best * segment.penalty, color=style.tint(number), **look)
     for value in breaks:
         axes.axvline(value, color="0.5", linewidth=0.8, linestyle=":")
-    axes.axvline(selection.zeta, color=ink(), linewidth=1.0, linestyle="--")
+    axes.axvline(selection.zeta, color=style.ink(), linewidth=1.0, linestyle="--")
     name, place = rf"$\zeta_* = {selection.zeta:.4g}$", (selection.zeta, 0.02)
     axes.annotate(name, place, xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points")
     # the envelope falls and is convex: with the frame drawn around it the corner of the legend is free
@@ -111,23 +96,24 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
 
 def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     """Draw a box plot of the regret per set that is shown, with the percentile that decides."""
-    regrets, percentiles = on_host(selection.regrets)[:, shown], on_host(selection.regret_percentiles)[shown]
+    regrets = style.on_host(selection.regrets)[:, shown]
+    percentiles = style.on_host(selection.regret_percentiles)[shown]
     spots = np.arange(1, len(percentiles) + 1)
     boxes = axes.boxplot(
         regrets, positions=spots, widths=0.55, patch_artist=True, whis=(5, 95), showfliers=False,
-        medianprops={"color": ink(), "linewidth": 1.5},
+        medianprops={"color": style.ink(), "linewidth": 1.5},
     )  # fmt: skip
     for number, box in enumerate(boxes["boxes"]):
-        box.set(facecolor=tint(number), alpha=0.45, edgecolor=tint(number))
-    axes.axhline(0, color=ink(), linewidth=1.0)
+        box.set(facecolor=style.tint(number), alpha=0.45, edgecolor=style.tint(number))
+    axes.axhline(0, color=style.ink(), linewidth=1.0)
     alpha = selection.diagnostics.get("parameters", {}).get("percentile")
     name = "deciding percentile" if alpha is None else f"percentile {alpha:g}"
     passed = percentiles <= TOLERANCE
-    for ok, fill, verdict in ((~passed, "none", "positive: fails"), (passed, ink(), "not positive: passes")):
+    for ok, fill, verdict in ((~passed, "none", "positive: fails"), (passed, style.ink(), "not positive: passes")):
         if ok.any():
-            mark = {"s": 36, "facecolors": fill, "marker": "D", "edgecolors": ink()}
+            mark = {"s": 36, "facecolors": fill, "marker": "D", "edgecolors": style.ink()}
             axes.scatter(spots[ok], percentiles[ok], zorder=5, label=f"{name} {verdict}", **mark)
-    names = [set_label(segment.subset) for segment in selection.path[shown]]
+    names = [style.set_label(segment.subset) for segment in selection.path[shown]]
     crowded = len(names) * len(selection.subset) > 10
     axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
     axes.set(title="Regret (box: quartiles, whiskers: 5 to 95%)", ylabel=r"leave-one-out regret $D(S, i)$")
@@ -138,7 +124,7 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     axes.legend(frameon=False, loc="upper right")
 
 
-@picture
+@style.picture
 def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: Any = None) -> Figure:
     """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
 
@@ -165,9 +151,9 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
-        values = np.exp(on_host(logs))
-        look = {"weights": np.full(len(values), 100 / len(values)), "color": tint(number)}
-        label = f"{set_label(chosen)}: mean {values.mean():.2f}"
+        values = np.exp(style.on_host(logs))
+        look = {"weights": np.full(len(values), 100 / len(values)), "color": style.tint(number)}
+        label = f"{style.set_label(chosen)}: mean {values.mean():.2f}"
         axes.hist(values, edges, alpha=0.3 if len(sets) < 3 else 0.12, **look)
         axes.hist(values, edges, histtype="step", linewidth=1.5, label=label, **look)
     axes.set(xlim=(0, 1), ylim=(0, axes.get_ylim()[1] * (1.05 + 0.07 * len(sets))))  # room for the legend
@@ -177,7 +163,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     return axes.figure
 
 
-@picture
+@style.picture
 def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
@@ -196,16 +182,16 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     >>> from ies_gpu import diagnose
     >>> figure = plot.diagnosis(diagnose(selection), points=X[:, :2])
     """
-    check_kind("found", found, Diagnosis)
+    style.check_kind("found", found, Diagnosis)
     if len(found.subset) < 2:
         raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
-    Y = unit_mean_square(found.embedding)[:, :3]
+    Y = style.unit_mean_square(found.embedding)[:, :3]
     if ax is not None:
-        draw_findings(check_axes(ax, Y.shape[1]), Y, found)
+        draw_findings(style.check_axes(ax, Y.shape[1]), Y, found)
         ax.legend(markerscale=3)
         return ax.figure
-    data = None if points is None else on_host(check_real_array("points", points, 2))
-    figure = new_figure(6.5 if data is None else 11, 4.8)
+    data = None if points is None else style.on_host(check_real_array("points", points, 2))
+    figure = style.new_figure(6.5 if data is None else 11, 4.8)
     left = figure.add_subplot(1, 1 if data is None else 2, 1, projection="3d" if Y.shape[1] == 3 else None)
     draw_findings(left, Y, found)
     if data is not None:
@@ -213,7 +199,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
             text = f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}"
             raise refusal("points.shape", text)
         right = figure.add_subplot(1, 2, 2, projection="3d" if data.shape[1] > 2 else None)
-        draw_findings(right, data[:, :3], found, axis_labels(range(3), "x"))
+        draw_findings(right, data[:, :3], found, style.axis_labels(range(3), "x"))
         of_more = f" (the first 3 of {data.shape[1]} columns)" if data.shape[1] > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
@@ -227,19 +213,19 @@ def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[s
     """Draw points with what was found at them, and lines between those that cross; without labels, the map."""
     parts = (found.dependencies, found.knots, (found.crossings,), (found.overlaps,))
     groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
-    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), mark_size(len(Y))
-    scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
+    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), style.mark_size(len(Y))
+    style.scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
     for number, (name, rows) in enumerate(zip(found.counts, groups, strict=True)):
         if len(rows):
-            scatter(axes, Y[rows], s=3 * size, c=tint(number), label=f"{name} ({len(rows):,})", zorder=3)
+            style.scatter(axes, Y[rows], s=3 * size, c=style.tint(number), label=f"{name} ({len(rows):,})", zorder=3)
     for a, b in found.crossings[:PAIRS]:
-        axes.plot(*Y[[a, b]].T, color=tint(2), linewidth=0.5, alpha=0.5)
-    label_axes(axes, labels or axis_labels(found.subset, more=" (root mean square 1)"))
+        axes.plot(*Y[[a, b]].T, color=style.tint(2), linewidth=0.5, alpha=0.5)
+    style.label_axes(axes, labels or style.axis_labels(found.subset, more=" (root mean square 1)"))
     if not labels:
-        axes.set_title(f"The map by {set_label(found.subset)}")
+        axes.set_title(f"The map by {style.set_label(found.subset)}")
 
 
-@picture
+@style.picture
 def stability(found: Stability, *, ax: Any = None) -> Figure:
     """Draw how often refitted subsamples choose each set.
 
@@ -255,13 +241,13 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     >>> from ies_gpu import selection_stability
     >>> figure = plot.stability(selection_stability(selection, X=X, n_refits=3))
     """
-    check_kind("found", found, Stability)
+    style.check_kind("found", found, Stability)
     sets = sorted({found.subset, *found.refits}, key=lambda s: (s != found.subset, -found.refits.get(s, 0.0)))[:SETS]
     axes = one_panel(ax, 7, 1.4 + 0.45 * max(len(sets), 3))
     places = np.arange(len(sets))
-    bars = axes.barh(places, [100 * found.refits.get(s, 0.0) for s in sets], 0.5, color=tint(0))
+    bars = axes.barh(places, [100 * found.refits.get(s, 0.0) for s in sets], 0.5, color=style.tint(0))
     axes.bar_label(bars, fmt="%.0f%%", padding=2)
-    names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
+    names = ["a set with no counterpart" if -1 in s else style.set_label(s) for s in sets]
     axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
     axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # no thick bars where there are few
     axes.set(xlim=(0, 112), xticks=range(0, 101, 25))
@@ -272,10 +258,10 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
 
 def one_panel(ax: Any, width: float, height: float) -> Any:
     """Return the user's axes, or those of a new figure."""
-    return new_figure(width, height).subplots() if ax is None else check_axes(ax, 2)
+    return style.new_figure(width, height).subplots() if ax is None else style.check_axes(ax, 2)
 
 
-@picture
+@style.picture
 def dimension_figure(estimate: Any) -> Figure:
     """Return the spectrum behind a dimension."""
     axes = one_panel(None, 6.4, 4.2)
@@ -287,20 +273,20 @@ def dimension_figure(estimate: Any) -> Figure:
 def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
     """Draw the local spectrum with the threshold that a direction of the manifold reaches."""
     places = range(1, len(spectrum) + 1)
-    axes.bar(places, spectrum, color=[tint(0) if k <= dimension else "0.7" for k in places])
-    axes.axhspan(*DOUBTFUL, color=tint(1), alpha=0.15, linewidth=0, label="doubtful")
-    axes.axhline(THRESHOLD, color=tint(1), linestyle="--", label=f"threshold {THRESHOLD}")
+    axes.bar(places, spectrum, color=[style.tint(0) if k <= dimension else "0.7" for k in places])
+    axes.axhspan(*DOUBTFUL, color=style.tint(1), alpha=0.15, linewidth=0, label="doubtful")
+    axes.axhline(THRESHOLD, color=style.tint(1), linestyle="--", label=f"threshold {THRESHOLD}")
     axes.set(xticks=places, ylim=(0, 1.05 * max(1.0, *spectrum)))
     axes.set(xlabel="number of the local principal direction", ylabel="variance (1: a direction of the manifold)")
     axes.legend(frameon=False)
 
 
-@picture
+@style.picture
 def parameters_figure(found: Any) -> Figure:
     """Return what an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
     basis, d, s = found.basis, found.intrinsic_dim, found.subset_size
     kinds = ["scan"] * (len(basis["scan"]) > 1) + ["spectrum"] * bool(basis["spectrum"]) + ["sizes"]
-    figure = new_figure(4.6 * len(kinds), 4.0)
+    figure = style.new_figure(4.6 * len(kinds), 4.0)
     for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
         if kind == "spectrum":
             draw_spectrum(axes, basis["spectrum"], d)
@@ -309,7 +295,7 @@ def parameters_figure(found: Any) -> Figure:
         rows, (name, measure) = basis[kind], COMPARED[kind]
         x, y = [row[name] for row in rows], [row[measure] for row in rows]
         if kind == "scan":
-            axes.plot(x, y, "o-", color=tint(0))
+            axes.plot(x, y, "o-", color=style.tint(0))
             axes.set_xscale("log")
             axes.margins(x=0.1)
             axes.set_xticks(x[:: max(1, len(x) // 5)])
@@ -317,16 +303,16 @@ def parameters_figure(found: Any) -> Figure:
             axes.xaxis.set_minor_formatter(lambda *_: "")
             value = found.bandwidth
             if not isinstance(value, str):
-                axes.axvline(value, color=tint(1), linestyle="--")
+                axes.axvline(value, color=style.tint(1), linestyle="--")
                 value = f"{value:.4g}"
             axes.set(title=f"Bandwidth: {value}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
             axes.set_ylabel("variance lost along the worst local direction")
         else:
-            axes.bar(x, y, color=[tint(0) if size == s else "0.7" for size in x], width=0.6)
+            axes.bar(x, y, color=[style.tint(0) if size == s else "0.7" for size in x], width=0.6)
             axes.set(title=f"Coordinates: {s}", xlabel="number of coordinates $s$", xticks=x)
             axes.set_ylabel("unexplained fraction of the variance of $X$")
         for *place, row in zip(x, y, rows, strict=True):
             near = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 9}
-            axes.annotate(set_label(row["subset"]), place, **near)
+            axes.annotate(style.set_label(row["subset"]), place, **near)
         axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
     return figure

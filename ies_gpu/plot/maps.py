@@ -12,22 +12,8 @@ from ..choice.naming import coordinate_numbers
 from ..findings import brief, refusal
 from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
+from . import style
 from .colours import GREY, Colouring, colourings, colourings_of
-from .figure import (
-    CYCLIC,
-    as_written,
-    axis_labels,
-    check_axes,
-    heading,
-    label_axes,
-    mark_size,
-    new_figure,
-    on_host,
-    picture,
-    scatter,
-    set_label,
-    unit_mean_square,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +23,7 @@ STRAYS = 0.01  # the largest share of points that count as strays
 WORTH = 2.5  # times as wide must the picture be with the strays for them to be left out
 
 
-@picture
+@style.picture
 def embedding(
     selection: Selection, subset: Sequence[int | str] | None = None, *, colors: Any = None, title: str | None = None,
     cmap: str | None = None, ax: Any = None,
@@ -64,21 +50,21 @@ def embedding(
     >>> figure = plot.embedding(selection, colors=X[:, 0] > 0)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
-    Y = with_turned(check_selection(selection))[0] if subset is None else on_host(selection.coordinates)
+    Y = with_turned(check_selection(selection))[0] if subset is None else style.on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
-    title = heading(title, f"Embedding by {set_label(chosen)}")
-    Y, others = unit_mean_square(Y), [k for k in range(Y.shape[1]) if k not in chosen][:1]
-    labels = axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
+    title = style.heading(title, f"Embedding by {style.set_label(chosen)}")
+    Y, others = style.unit_mean_square(Y), [k for k in range(Y.shape[1]) if k not in chosen][:1]
+    labels = style.axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
     if len(chosen) == 1 and others:  # a single one is drawn against another
-        labels.append(f"{axis_labels(others)[0]} (not in the set: shows the curve)")
+        labels.append(f"{style.axis_labels(others)[0]} (not in the set: shows the curve)")
         return draw(Y[:, [*chosen, *others]], labels, colours, cmap, title, ax)
     if len(chosen) == 1:
         return draw(np.column_stack([Y, np.zeros(len(Y))]), [*labels, ""], colours, cmap, title, ax)
     return draw(Y[:, list(chosen)], labels, colours, cmap, title, ax)
 
 
-@picture
+@style.picture
 def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | None = None, ax: Any = None) -> Figure:
     """Draw the input, to scale.
 
@@ -102,7 +88,7 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     >>> figure = plot.points(strip.X, colors=strip.colors)
     """
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    title, X = heading(title), on_host(X, "X")
+    title, X = style.heading(title), style.on_host(X, "X")
     if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
         raise refusal("X.shape", f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
     columns = X.shape[1]
@@ -111,7 +97,8 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
     X = X[:, :2] if flat else X
     title = title or (f"The first {X.shape[1]} of {columns} columns" if columns > 3 else "")
-    labels = axis_labels(range(X.shape[1]), "x") if names is None else list(map(as_written, names[: X.shape[1]]))
+    shown = range(X.shape[1])
+    labels = style.axis_labels(shown, "x") if names is None else [style.as_written(names[k]) for k in shown]
     return draw(X, labels, colourings(colors, len(X)), cmap, title, ax, to_scale=True)
 
 
@@ -141,7 +128,7 @@ def draw(
         raise refusal("ax.colors", text, "leave ax out for one panel each")
     if len(labels) > 3:
         raise refusal("ax.subset", f"ax is for up to 3 coordinates, got {len(labels)}", "leave it out for all pairs")
-    check_axes(ax, Y.shape[1])
+    style.check_axes(ax, Y.shape[1])
     draw_panel(ax, Y, labels, colours[0], cmap)
     if to_scale:
         ax.set_aspect("equal")
@@ -172,13 +159,13 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
 
         beside = {"loc": "upper left", "bbox_to_anchor": (1.15 if space else 1.01, 1), "frameon": False}
         place: dict[str, Any] = beside if roomy else {"loc": "upper right"}
-        names = [as_written(name) for name in colouring.classes]
+        names = [style.as_written(name) for name in colouring.classes]
         tints = [colouring.tint(k) for k in range(len(names))]
         if colouring.missing:
             tints, names = [*tints, GREY], [*names, f"missing ({colouring.missing:,})"]
         marks = [Line2D([], [], linestyle="", marker="o", color=tint, markersize=6) for tint in tints]
         axes.legend(
-            marks, names, title=as_written(colouring.name) or None, handletextpad=0.2, alignment="left", **place
+            marks, names, title=style.as_written(colouring.name) or None, handletextpad=0.2, alignment="left", **place
         )
     elif drawn is not None:
         # a bar inside the axes' frame keeps their height, to scale or not
@@ -186,7 +173,7 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
         room = {"ax": axes, "shrink": 0.7 if space else 1, "pad": 0.14 if space else 0.02}
         grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
         bar = axes.figure.colorbar(drawn, **inside or room)
-        bar.set_label(f"{as_written(colouring.name)} {grey}".strip())
+        bar.set_label(f"{style.as_written(colouring.name)} {grey}".strip())
 
 
 def draw_panel(
@@ -196,19 +183,19 @@ def draw_panel(
     """Draw points (n, 2) or (n, 3) with named axes and their key; strays are counted, not drawn."""
     inside, drawn = near(Y), None
     Y, values = Y[inside], None if colouring.values is None else colouring.values[inside]
-    size: dict[str, Any] = {"s": mark_size(len(Y))}
+    size: dict[str, Any] = {"s": style.mark_size(len(Y))}
     known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
     if not known.all():
-        scatter(axes, Y[~known], c=GREY, **size)
+        style.scatter(axes, Y[~known], c=GREY, **size)
     if values is not None and colouring.classes is None and known.any():
         from matplotlib.colors import LinearSegmentedColormap
 
-        usual = LinearSegmentedColormap.from_list("cyclic", CYCLIC) if colouring.is_angle else "viridis"
-        drawn = scatter(axes, Y[known], values[known], cmap or usual, **size)
+        usual = LinearSegmentedColormap.from_list("cyclic", style.CYCLIC) if colouring.is_angle else "viridis"
+        drawn = style.scatter(axes, Y[known], values[known], cmap or usual, **size)
     elif known.any():  # one call, in the order of the rows: a class must not cover those before it
         tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
-        scatter(axes, Y[known], **tints | size)
-    label_axes(axes, labels)
+        style.scatter(axes, Y[known], **tints | size)
+    style.label_axes(axes, labels)
     if count := int((~inside).sum()):
         text = f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside"
         axes.set_title(text, fontsize=9, loc="right")
@@ -231,7 +218,7 @@ def panels(
     longest = max((len(name) for colouring in colours for name in colouring.classes or ()), default=0)
     each = 4.8 + max(0.0, 0.08 * longest - 0.3)  # inches; a legend is wider than a colour bar
     size = (9.0, (7.5 * spread[1] / spread[0] + 0.9) * count + 0.4) if wide else (each * columns + 0.4, 4.4 * rows)
-    figure = new_figure(*size, wspace=0.06)
+    figure = style.new_figure(*size, wspace=0.06)
     space = {"projection": "3d"} if Y.shape[1] == 3 else {}
     grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=space)
     for axes in grid.flat[count:]:

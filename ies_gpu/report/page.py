@@ -30,8 +30,8 @@ from ..embedding.order import leading_axes, spatial_order
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot.colours import Colouring, colourings_of
-from ..plot.figure import CYCLIC, as_png, check_kind, heading, on_host, styled, unit_mean_square
 from ..plot.maps import colour_map, embedding, near
+from ..plot.style import CYCLIC, as_png, check_kind, heading, on_host, styled, unit_mean_square
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
 from ..validation import check_real_array

@@ -160,7 +160,7 @@ def test_pictures(strip, tmp_path):
     assert five.axes[1].get_title().endswith("(the first 3 of 5 columns)")
     everywhere = replace(found, knots=(np.arange(len(flat)),))  # no point without a finding
     plot.diagnosis(everywhere).savefig(tmp_path / "a.png")
-    with pytest.raises(ValueError, match="2 members or more to be drawn"):
+    with refused("subset.size"):
         plot.diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -72,14 +73,11 @@ def test_points_that_the_fit_left_out(strip):
 
 
 @pytest.mark.parametrize(
-    "error", [NotConvergedError("no eigenvectors"), refusal("points.too_few", "a part of few points")], ids=str
+    "error", [NotConvergedError("no eigenvectors"), refusal("points.too_few", "few points")], ids=str
 )
 def test_a_subsample_without_a_map_does_not_end_the_others(strip, error):
     points, fit = strip
-
-    def unlucky(X, **options):
-        raise error
-
+    unlucky = mock.Mock(side_effect=error)
     assert chosen_by(unlucky, points, np.arange(500), fit.coordinates, {}) is None
 
 
@@ -94,14 +92,6 @@ def test_subsamples_that_fall_apart_are_told():
     assert wider.failed_refits == 0  # as the advice says: the radius grows with the bandwidth
     with refused("share.too_few"):
         selection_stability(fit, X=points, share=0.04)
-
-
-def test_points_in_another_order_are_refused_and_of_an_old_file_doubted(strip):
-    points, fit = strip
-    with refused("X.other_points"):
-        selection_stability(fit, X=points[::-1], n_refits=2)
-    fit = replace(fit, diagnostics=fit.diagnostics | {"points_digest": None})
-    assert selection_stability(fit, X=points[::-1], n_refits=2).confidence < 0.5
 
 
 def test_a_graph_of_nearest_neighbours_has_no_radius(strip):
@@ -170,13 +160,6 @@ def calibration(ratio: float, density: float, reporters: range, fresh: range):
             (found.confidence, np.mean([own == other for other in others]), found.confidence_up_to_twins, alike)
         )
     return np.array(rows).T
-
-
-@pytest.mark.thorough
-def test_a_separated_mode_is_sure_and_recurs():
-    """Ratio 2.3: the eigenvalues of (0,1) and (1,1) differ by 19 %."""
-    confidence, recurs, _, _ = calibration(2.3, 0.5, range(1), range(100, 104))
-    assert (confidence > 0.9).all() and (recurs >= 0.85).all()
 
 
 def test_a_choice_that_does_not_recur_is_not_sure():

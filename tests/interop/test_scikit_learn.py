@@ -120,15 +120,6 @@ def test_a_grid_is_searched(roll):
     assert chosen.selection_.names == tuple(chosen.get_feature_names_out())
 
 
-def test_random_states_and_precisions_of_every_kind(strip):
-    """Signs belong to the seed, directions do not."""
-    changes = ({}, {"random_state": np.random.RandomState(5)}, {"random_state": None}, {"dtype": "mixed"})
-    first, *others = (np.abs(DiffusionMap(3, bandwidth=0.8, **more).fit_transform(strip.X)) for more in changes)
-    for found in others:
-        np.testing.assert_allclose(found, first, rtol=0, atol=1e-5)
-    assert DiffusionMap(3, bandwidth=1.0, dtype="float32").fit_transform(strip.X).shape == (1000, 3)
-
-
 def test_points_left_out_of_the_graph_count_as_new(strip):
     X = np.vstack([strip.X, [[1e3, 0, 0]]])
     for isolated, missing in (("nearest", 0), ("nan", 2)):

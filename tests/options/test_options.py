@@ -1,4 +1,4 @@
-"""One table of options: signatures, estimators, flags, variables and documentation are those of the table."""
+"""One table of options: signatures, estimators, flags and documentation are those of it, and other names lead to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ies_gpu import DiffusionMap, IndependentCoordinates, select_coordinates
+from ies_gpu import DiffusionMap, IndependentCoordinates, diffusion_map, knn_graph, select_coordinates
 from ies_gpu.cli.parser import Parser, add_options, flags_of, options_of
 from ies_gpu.constraints import Switch
 from ies_gpu.findings import code_of
@@ -38,7 +38,7 @@ def test_the_signature_is_that_of_the_table():
 def test_the_parameters_of_the_estimators_are_those_of_the_table(make):
     own = inspect.signature(make).parameters
     positional = [name for name, each in own.items() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    assert positional == ["n_components"]
+    assert positional == ["n_components"] and make(3).get_params() == make(n_components=3).get_params()
     assert {name: own[name].default for name in own if name in TABLE} == {
         name: DEFAULTS[name] for name in own if name in TABLE
     }
@@ -116,3 +116,29 @@ def test_flags_give_what_python_takes():
     for name in names:
         if isinstance(TABLE[name].accepts, Switch):
             assert options_of(command.parse_args(flags_of(name)))[name] is not DEFAULTS[name]
+
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+WHOLE = (DiffusionMap, IndependentCoordinates, lambda **more: select_coordinates(X, **more))
+
+
+@pytest.mark.parametrize(
+    ("calls", "foreign", "words"),
+    [
+        (WHOLE, {"n_jobs": -1}, "did you mean 'n_threads'"),
+        (WHOLE, {"seed": 1}, "did you mean 'random_state'"),
+        (WHOLE, {"bandwith": 1.0}, "did you mean 'bandwidth'"),
+        (WHOLE, {"gamma": 2.0}, "exp(-distance^2 / bandwidth^2), so pass bandwidth = 1 / sqrt(gamma)"),
+        (WHOLE, {"eigen_solver": "arpack"}, "leave it out"),
+        (WHOLE, {"affinity": "rbf"}, "precomputed_affinity"),
+        (WHOLE[:2], {"nonsense": 1}, "it has n_components, "),
+        ([lambda **more: knn_graph(X, **more)], {"k": 3}, "did you mean 'n_neighbors'"),
+        ([lambda **more: knn_graph(X, **more)], {"gamma": 3}, "it has X, n_neighbors"),
+        ([lambda **more: diffusion_map(None, **more)], {"n_component": 3}, "did you mean 'n_components'"),
+    ],
+)
+def test_a_foreign_keyword_is_answered_with_ours(calls, foreign, words):
+    for call in calls:
+        with refused("keyword.unknown", TypeError) as caught:
+            call(**foreign)
+        assert words in str(caught.value)

@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb, to_rgba
 
 from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.plot.colours import GREY, colourings, colourings_of
-from ies_gpu.plot.figure import COLORS, ON_DARK
+from ies_gpu.plot.style import COLORS, ON_DARK
 from tests.said import refused
 
 from .pictures import drawn

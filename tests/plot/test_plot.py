@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from ies_gpu import datasets, diagnose, plot, select_coordinates
 from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
-from ies_gpu.plot.figure import set_label
+from ies_gpu.plot.style import set_label
 from tests.said import refused
 
 from .pictures import drawn

@@ -292,16 +292,14 @@ def test_two_runs_side_by_side_share_slider_and_marks(browser, strip, torus, tmp
     assert browser.execute_script("return report.runs.map(r => r.marks.length)") == [2, 3]
 
 
-def test_one_and_four_coordinates_have_a_picture(browser, tmp_path):
+@pytest.mark.parametrize("s", [1, 4])
+def test_one_and_four_coordinates_have_a_picture(browser, tmp_path, s):
     t = np.linspace(0, 1, 300)[:, None]
-    for s in (1, 4):
-        selection = select_coordinates(
-            np.hstack([t, 0.3 * t**2]), intrinsic_dim=1, subset_size=s, bandwidth=0.05, n_components=6
-        )
-        write_report(selection, tmp_path / "line.html")
-        opened(browser, tmp_path / "line.html")
-        assert browser.get_log("browser") == []
-        assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
+    known = {"intrinsic_dim": 1, "subset_size": s, "bandwidth": 0.05, "n_components": 6}
+    write_report(select_coordinates(np.hstack([t, 0.3 * t**2]), **known), tmp_path / "line.html")
+    opened(browser, tmp_path / "line.html")
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
 
 
 @pytest.mark.parametrize("width", [400, 1300])

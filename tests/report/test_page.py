@@ -9,15 +9,13 @@ import re
 from dataclasses import asdict, replace
 
 import numpy as np
-import pandas
 import pytest
 
 from ies_gpu import diagnose, load
 from ies_gpu.analysis.stability import Stability
 from ies_gpu.findings import warning
-from ies_gpu.plot.figure import CYCLIC
+from ies_gpu.plot.style import CYCLIC
 from ies_gpu.report.page import MISSING, STEPS, as_script, pack, report_page, write_report
-from ies_gpu.results.selection import points_digest
 from tests.report.conftest import HOSTILE
 from tests.said import refused
 
@@ -162,15 +160,6 @@ def test_a_notebook_shows_set_verdict_answers_warnings_and_map_and_the_page_in_a
     frame = page._repr_html_()
     assert frame.startswith("<iframe") and "height:700px" in frame
     assert html.unescape(re.search(r'srcdoc="([^"]*)"', frame)[1]) == page.text
-
-
-def test_points_of_any_kind_of_numbers_are_taken(strip):
-    """A comparison with 1e153 warned of an overflow for every float32, and warnings are errors here."""
-    selection, X, _ = strip
-    halves = np.round(X * 4) / 4  # which float32 holds
-    known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
-    for points in (halves.astype(np.float32), pandas.DataFrame(halves).astype("Float64")):
-        assert content(report_page(known, points=points))["runs"][0]["input"]["dimensions"] == X.shape[1]
 
 
 def test_what_a_run_found_is_not_taken_back(strip):

@@ -84,4 +84,4 @@ def pictures(p: Problem) -> None:
     found = ies_gpu.selection_stability(p.selection, X=p.X, n_refits=1, share=0.999)
     stable = ies_gpu.plot.stability(found).axes[0]
     same(sum(bar.get_width() for bar in stable.patches), 100.0)
-    assert ies_gpu.plot.figure.set_label((0, 6)) == r"$\{\phi_{1},\, \phi_{7}\}$"
+    assert ies_gpu.plot.style.set_label((0, 6)) == r"$\{\phi_{1},\, \phi_{7}\}$"

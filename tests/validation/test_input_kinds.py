@@ -116,33 +116,23 @@ def test_what_is_behind_a_mask_is_never_used(use):
         MASKED[use](*(np.ma.masked_greater(values, np.median(values)) for values in (SMALL, distances)))
 
 
-class Tensor:
-    """A tensor in bfloat16 as PyTorch has it, which NumPy cannot read."""
-
-    dtype = "torch.bfloat16"
-
-    def __array__(self, *args, **options):
-        raise TypeError("Got unsupported ScalarType BFloat16")
-
-    def float(self):
-        return SMALL.astype(np.float32)
+def unreadable(self, *args, **options):
+    raise TypeError("Got unsupported ScalarType BFloat16")
 
 
-class Typed:
-    """An array in bfloat16 as ml_dtypes and JAX have it, whose dtype is none of NumPy's numbers."""
-
-    dtype = "bfloat16"
-
-    def __array__(self, *args, **options):
-        return np.zeros(SMALL.shape, dtype="V2")
-
-    def astype(self, dtype):
-        return SMALL.astype(dtype)
+# bfloat16 as PyTorch has it, which NumPy cannot read, and as ml_dtypes and JAX do, whose dtype is no number of NumPy
+BFLOAT16 = [
+    type("Tensor", (), {"dtype": "torch.bfloat16", "__array__": unreadable, "float": lambda self: SMALL.astype("f4")}),
+    type("Typed", (), {
+        "dtype": "bfloat16", "__array__": lambda self, *args, **options: np.zeros(SMALL.shape, dtype="V2"),
+        "astype": lambda self, dtype: SMALL.astype(dtype),
+    }),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("X", [Tensor(), Typed()])
-def test_the_call_that_helps_with_bfloat16(X):
+@pytest.mark.parametrize("kind", BFLOAT16)
+def test_the_call_that_helps_with_bfloat16(kind):
     with refused("X.type", TypeError) as caught:
-        select_coordinates(X, **ARGUMENTS)
-    advised = eval(caught.value.finding.advice.removeprefix("use "), {"X": X})
+        select_coordinates(kind(), **ARGUMENTS)
+    advised = eval(caught.value.finding.advice.removeprefix("use "), {"X": kind()})
     assert check_points(advised).shape == SMALL.shape
