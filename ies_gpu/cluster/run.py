@@ -103,7 +103,7 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
     """Return the diffusion map: products with S exchange the rows of neighbours."""
     team, info = laplacian.team, dict[str, Any]()
     values, V, accuracy = eigenpairs(laplacian, n_components + 1, tol, info, report)
-    check_pairs(values, accuracy, tol, "the workers", tell)
+    check_pairs(values, accuracy, tol, "the workers")
     phi = team.map(over_root, V[:, 1:].parts, laplacian.roots)
 
     def length_and_sign(backend: Backend, phi: Any, P: Rows, *start: int) -> tuple[np.ndarray, np.ndarray]:

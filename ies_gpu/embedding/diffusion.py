@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..backend import active_backend, at_home, backend_of
 from ..backend.array import Array, column_ends, column_maxima, column_means, column_norms, column_sums
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
-from ..findings import DisconnectedGraphError, Finding, NotConvergedError, option, refusal, tell, warning
+from ..findings import DisconnectedGraphError, NotConvergedError, option, refusal, tell, warning
 from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
@@ -152,28 +152,25 @@ def diffusion_map(
     tol, seed = check_number("tol", tol, high=1.0), check_seed(random_state)
     pairs, root = leading_pairs(laplacian, m + 1, tol=tol, seed=seed, solver=solver)
     backend, accuracy = backend_of(root), pairs.accuracy
-    check_pairs(pairs.values, accuracy, tol, backend.device, tell)
+    check_pairs(pairs.values, accuracy, tol, backend.device)
     phi = pairs.vectors[:, 1:] / root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.operator_weights)  # a run decides again, where it has points to go by
-    residuals, gaps, angles = (backend.asarray(getattr(accuracy, name)[1:]) for name in ("residuals", "gaps", "angles"))
+    few = {name: backend.asarray(getattr(accuracy, name)[1:]) for name in ("residuals", "gaps", "angles")}
     phi, info = backend.xp.ascontiguousarray(phi), pairs.info | {"random_state": seed}
-    return Embedding(phi, 1.0 - pairs.values[1:], residuals, gaps, angles, info, laplacian.rows)
+    return Embedding(phi, 1.0 - pairs.values[1:], **few, info=info, rows=laplacian.rows)
 
 
-def leading_pairs(
-    laplacian: Laplacian, count: int, *, tol: float, seed: int, solver: str = "auto"
-) -> tuple[Eigenpairs, Array]:
+def leading_pairs(laplacian: Laplacian, count: int, *, tol: float, seed: int, solver: str) -> tuple[Eigenpairs, Array]:
+    """Return the leading eigenpairs of S and the roots of the weights, in the order of the Laplacian's rows."""
     backend, sorted_rows = backend_of(laplacian.operator_weights), False
     if laplacian.rows.stand_as_given:
         sorted_rows = solver == "multilevel" or (solver == "auto" and wants_order(laplacian.operator, count))
     laplacian = reorder(laplacian) if sorted_rows else laplacian
-    rows = laplacian.rows
-    fits = laplacian.facts.get("storage", {}).get("multilevel_fits", True)
+    rows, fits = laplacian.rows, laplacian.facts.get("storage", {}).get("multilevel_fits", True)
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
-        start = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers])
-        ordered = rows.edges if fits else False
+        start, ordered = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers]), rows.edges if fits else False
         pairs = leading_eigenpairs(
             operator, count, start=start, tol=tol, ordered=ordered, solver=solver, progress=report
         )
@@ -183,7 +180,7 @@ def leading_pairs(
     return replace(pairs, vectors=vectors), rows.to_user(operator.root)
 
 
-def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
+def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str) -> None:
     """Warn of large residuals and mixed eigenvectors; an error where they are worthless, or the graph is in parts."""
     worst, first = float(accuracy.residuals.max()), 1.0 - float(values[1])
     if not np.isfinite(worst):
@@ -196,14 +193,13 @@ def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn:
         raise refusal("graph.zero_eigenvalue", text, advice, DisconnectedGraphError)
     if worst > tol:
         if accuracy.angles[1] > WORTHLESS:
-            text = (
-                f"the eigenvectors did not converge: a residual is {worst:.1e} beside a first eigenvalue of {first:.1e}"
-            )
+            text = f"the eigenvectors did not converge: a residual is {worst:.1e} beside a first eigenvalue "
+            text += f"of {first:.1e}"
             advice = f"raise {option('bandwidth')} or add neighbours, or ask for fewer components"
             raise refusal("eigenvectors.not_converged", text, advice, NotConvergedError)
         text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}"
         advice = "treat close eigenvalues with care or use fewer components"
-        warn(warning("eigenvectors.residual", text, advice))
+        tell(warning("eigenvectors.residual", text, advice))
     mixed = mixed_columns(np.asarray(backend_of(values).to_host(values)), accuracy)
     if mixed.size:
         largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
@@ -214,7 +210,7 @@ def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn:
             advice = f"raise {option('bandwidth')}, or store the kernel in float64"
         text = f"{', '.join(f'phi{k}' for k in mixed)} may be mixed with each other or with the next eigenvector "
         text += f"(sine of the angle up to {largest:.2g}, gap {gap:.1g}): {why}"
-        warn(warning("eigenvectors.mixed", text, advice))
+        tell(warning("eigenvectors.mixed", text, advice))
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:

@@ -19,15 +19,7 @@ from ..options import explain_keywords, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length, check_number
 from .cost import Room, plan_storage
 from .graph import TILE_COLUMNS, check_metric, knn_graph, ordered_radius_graph, points_in_metric, rescale_to_radius
-from .laplacian import (
-    Laplacian,
-    apply_gaussian,
-    facts_of,
-    normalise,
-    with_diagonal,
-    with_transition,
-    without_loops,
-)
+from .laplacian import Laplacian, apply_gaussian, facts_of, normalise, with_diagonal, with_transition, without_loops
 from .local import LocalKernel, default_neighbors, local_kernel, local_laplacian
 from .order import Rows, in_order, spatial_order
 from .transition import Matrix, SparseMatrix, TiledMatrix

@@ -154,11 +154,11 @@ def lowest_pair(L: Array, null: Any, seed: int) -> tuple[Array, float]:
             raise refusal("null.vector", text, "leave it out to have it found")
         return v, 0.0
     neighbours = xp.maximum(xp.diff(L.indptr) - (L.diagonal() != 0), 1)
-    for guess in (xp.ones(n), xp.sqrt(neighbours.astype(xp.float64))):
+    for guess in (ones := xp.ones(n), xp.sqrt(neighbours.astype(xp.float64))):
         if is_null(L, guess):
             return guess, 0.0
-    scale = max(float((abs(L) @ xp.ones(n)).max()), 1e-300)
-    v = found_vector(L, scale, abs(start_vector(n, seed)))
+    scale = max(float((abs(L) @ ones).max()), 1e-300)
+    v = found_vector(SymmetricTransition(transition_of(L, ones, 0.0, scale), backend), abs(start_vector(n, seed)))
     v = v / (xp.linalg.norm(v) * (1.0 if float(v.sum()) > 0 else -1.0))
     value = float(v @ (L @ v))
     if float(xp.linalg.norm(L @ v - value * v)) > AIM * scale:
@@ -169,17 +169,12 @@ def lowest_pair(L: Array, null: Any, seed: int) -> tuple[Array, float]:
     return v, value if value > AIM * scale else 0.0
 
 
-def found_vector(L: Array, scale: float, start: np.ndarray) -> Array:
+def found_vector(operator: SymmetricTransition, start: np.ndarray) -> Array:
     """Find the vector of the smallest eigenvalue by Lanczos, with the inverse where a factorisation is cheap."""
-    backend, n = backend_of(L.data), L.shape[0]
-    operator = SymmetricTransition(transition_of(L, backend.xp.ones(n), 0.0, scale), backend)
+    backend, n = operator.backend, len(start)
     if is_small(n, 1) or not Factorisation(operator).is_cheap:
         return krylov(operator, 1, backend.asarray(start), AIM)[1][:, 0]
-    host = host_of(backend)
-    with host.active():
+    with (host := host_of(backend)).active():
         inverse = ShiftedInverse(symmetric_on_host(operator), np.ones(n), host)
-
-        def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
-            return bool(residuals[0] <= 0.1 * AIM * values[0])
-
+        enough = lambda values, residuals: bool(residuals[0] <= 0.1 * AIM * values[0])  # noqa: E731
         return backend.asarray(inverse(lanczos(inverse, 1, start, 0.0, sure=1, enough=enough)[1][:, 0]))

@@ -17,7 +17,7 @@ from ies_gpu import (
     search_submodular,
 )
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.branch_and_bound import ROUNDING, Tree, bound_of, parts_of
+from ies_gpu.choice.branch_and_bound import ROUNDING, Tree, bound_of
 from ies_gpu.choice.criterion import candidate_subsets, penalties
 from ies_gpu.choice.regularization import regularization_path
 from tests.said import refused
@@ -33,13 +33,6 @@ def frames(rng, n=60, m=9, d=2):
     U[2, :6, -1] = 2 * U[2, :6, 0]
     U[3, :5, 0] *= 1e-9
     return U, np.sort(rng.uniform(0.01, 1, m))
-
-
-def parts(U, members):
-    """R1 and R2 at every point, from determinants."""
-    frame = U[:, list(members)]
-    gram = np.einsum("nka,nkb->nab", frame, frame)
-    return 0.5 * np.linalg.slogdet(gram)[1], 0.5 * np.log(np.einsum("naa->na", gram)).sum(axis=1)
 
 
 def enumerated(U, values, s, zeta):
@@ -80,6 +73,7 @@ def test_volumes_that_are_rounded_otherwise_reject_no_set():
 
 
 def test_greedy_with_as_many_coordinates_as_dimensions_is_enumeration(rng, on):
+    """Of more, every step is the best by brute force: see ``check_greedy_order`` in ``tests/validation``."""
     U, values = frames(rng, d=3)
     for zeta in ("auto", 0.2):
         found, expected = (on(f)(U, values, subset_size=3, zeta=zeta) for f in (search_greedy, search_exhaustive))
@@ -88,45 +82,17 @@ def test_greedy_with_as_many_coordinates_as_dimensions_is_enumeration(rng, on):
         assert found.details["guarantee"] == "exact" and found.details["method"] == "greedy"
 
 
-@pytest.mark.parametrize("zeta", [0.0, 0.3, 5.0])
-def test_every_greedy_step_is_the_best_by_brute_force(rng, on, zeta):
-    U, values = frames(rng, d=2)
-    U = U[4:]  # points with determinants that a determinant can tell
-    order = on(search_greedy)(U, values, subset_size=9, zeta=zeta).search_order
-    assert sorted(order) == list(range(9))
-
-    def loss(members):
-        first, second = parts(U, members)
-        return (first - second).mean() - zeta * values[list(members)].sum()
-
-    assert loss(order[:2]) == max(loss((0, k)) for k in range(1, 9))
-    for size in range(2, 9):
-        best = max(loss((*order[:size], k)) for k in range(9) if k not in order[:size])
-        assert loss(order[: size + 1]) == pytest.approx(best, abs=1e-12)
-    found = search_greedy(U, values, subset_size=4, zeta=zeta)
-    assert found.search_order == order[:4] and found.subset == tuple(sorted(order[:4]))
-
-
 # --- bounds ---
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_what_a_coordinate_adds_is_a_difference_of_the_parts(rng, on, d):
-    U = np.linalg.qr(rng.normal(size=(20, 8, d)))[0]
-    members = (0, 2, 5, 6)[: max(d, 2)]
-    score, quadratic, ratios = on(parts_of)(U, members)
-    first, second = parts(U, members)
-    np.testing.assert_allclose(score, first - second, atol=1e-12)
-    for k in set(range(8)) - set(members):
-        more = parts(U, (*members, k))
-        np.testing.assert_allclose(0.5 * np.log1p(quadratic[:, k]), more[0] - first, atol=1e-10)
-        rise = sum(0.5 * np.log1p(ratio[:, k]) for ratio in ratios)
-        np.testing.assert_allclose(rise, more[1] - second, atol=1e-10)
-
-
 @pytest.mark.parametrize(("d", "s"), [(1, 3), (2, 3), (2, 5), (3, 5)])
-def test_no_completion_exceeds_the_bound(rng, d, s):
+def test_no_completion_exceeds_the_bound_which_is_the_score_where_one_is_to_come(rng, on, d, s):
     U, _ = frames(rng, d=d)
+    whole = U[4:]  # without points that a coordinate floors
+    level, weights = on(bound_of)(whole, (0, 2, 5, 6)[:d], 1)
+    for k in {7, 8}:
+        score = score_subsets(whole, [sorted([*(0, 2, 5, 6)[:d], k])])[0]
+        assert level + weights[k] == pytest.approx(score, abs=1e-10)
     sets = candidate_subsets(9, s)
     scores = dict(zip(map(tuple, sets.tolist()), score_subsets(U, sets), strict=True))
     for size in range(1, s):
@@ -158,19 +124,14 @@ def test_branch_and_bound_finds_what_enumeration_finds(rng, on, d, s, zeta):
     assert found.details["pool_size"] <= found.details["sets_scored"] <= found.details["sets_total"] == len(sets)
 
 
-def test_branch_and_bound_traces_the_exact_path(rng):
+def test_branch_and_bound_traces_the_exact_path_and_with_a_penalty_skips_most_sets(rng):
     U, values = frames(rng, n=100, m=11)
     found, expected = (f(U, values, subset_size=4) for f in (search_branch_and_bound, search_exhaustive))
     assert found.details["path_exact"]
     assert [piece.subset for piece in found.path] == [piece.subset for piece in expected.path]
     np.testing.assert_allclose([p.low for p in found.path], [p.low for p in expected.path], atol=1e-9)
-
-
-def test_a_penalty_lets_branch_and_bound_skip_most_sets(rng):
-    U, _ = frames(rng, n=200, m=14)
-    values = np.linspace(0.1, 3, 14)
-    found = search_branch_and_bound(U, values, subset_size=5, zeta=0.3)
-    assert found.details["sets_scored"] < 0.3 * found.details["sets_total"]
+    how = search_branch_and_bound(frames(rng, n=200, m=14)[0], np.linspace(0.1, 3, 14), subset_size=5, zeta=0.3).details
+    assert how["sets_scored"] < 0.3 * how["sets_total"]
 
 
 @pytest.mark.parametrize("limit", [0, 4])
@@ -213,16 +174,11 @@ def test_the_seed_decides_what_the_submodular_search_looks_at(rng):
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_the_path_begins_with_the_smallest_penalty_whatever_the_order(rng, search):
-    U, values = frames(rng)
-    values = rng.permutation(values)
-    found, expected = (f(U, values, subset_size=4) for f in (search, search_exhaustive))
-    assert found.path[0].penalty == pytest.approx(expected.path[0].penalty, abs=1e-12)
-
-
-@pytest.mark.parametrize("search", SEARCHES)
 def test_the_pool_is_what_the_choice_is_made_from(rng, search):
     U, values = frames(rng, m=10)
+    mixed = rng.permutation(values)  # the path begins with the smallest penalty, whatever the order
+    begun, expected = (f(U, mixed, subset_size=4).path[0].penalty for f in (search, search_exhaustive))
+    assert begun == pytest.approx(expected, abs=1e-12)
     for zeta in ("auto", 0.0, 0.4):
         found = search(U, values, subset_size=4, zeta=zeta)
         assert found.details["pool_size"] == len(found.subsets) == len(found.scores) <= found.details["sets_scored"]

@@ -5,32 +5,33 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.rmetric import Tangents
 from ies_gpu.choice.search import choose_coordinates
+from ies_gpu.cluster.arrays import Pieces, TallBackend, TeamBackend
+from ies_gpu.cluster.team import Team, as_it_is
 from ies_gpu.embedding.diffusion import Embedding
+
+
+def in_pieces(team, array, cuts):
+    return Pieces(team, team.map(as_it_is, np.split(array, cuts)), array.shape)
 
 
 @pytest.mark.parametrize("percent", [0, 33.3, 50, 75, 100])
 def test_percentile_over_blocks_is_that_of_numpy(client, percent):
-    from ies_gpu.cluster import arrays
-    from ies_gpu.cluster.team import Team, as_it_is
-
     rng = np.random.default_rng(1)
     tables = [rng.normal(size=(n, 4)) for n in (400, 1, 7500, 2)]
     for table in tables:
         table[::2, 1] = 0.0  # ties
         table[:, 2] = 5.0
         table[:, 3] = len(table)  # blocks that do not overlap
-    team = Team(client, "cpu")
-    found = arrays.TeamBackend(team).percentile(arrays.Pieces(team, team.map(as_it_is, tables), (7903, 4)), percent)
-    np.testing.assert_allclose(found, np.percentile(np.concatenate(tables), percent, axis=0), rtol=1e-12, atol=0)
+    team, table = Team(client, "cpu"), np.concatenate(tables)
+    found = TeamBackend(team).percentile(in_pieces(team, table, [400, 401, 7901]), percent)
+    np.testing.assert_allclose(found, np.percentile(table, percent, axis=0), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("stray", [False, True])
 def test_the_search_on_pieces_is_that_on_an_array(client, stray):
-    from ies_gpu.cluster.arrays import Pieces, TeamBackend
-    from ies_gpu.cluster.team import Team, as_it_is
-
     rng = np.random.default_rng(2)
     Y, U = (np.linalg.qr(rng.normal(size=shape))[0] for shape in ((1200, 7), (1200, 7, 2)))
     if stray:
@@ -39,7 +40,7 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
     one = choose_coordinates(Tangents(U, None), Embedding(Y, *few), subset_size=3)
     team = Team(client, "cpu")
     team.assign_workers(3)
-    pieces = [Pieces(team, team.map(as_it_is, np.split(A, [100, 101])), A.shape) for A in (U, Y)]
+    pieces = [in_pieces(team, A, [100, 101]) for A in (U, Y)]
     tasks, rounds = team.tasks, team.rounds
     with TeamBackend(team).active():
         found = choose_coordinates(Tangents(pieces[0], None), Embedding(pieces[1], *few), subset_size=3)
@@ -53,13 +54,9 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
 
 
 def test_a_second_step_of_smoothing_is_that_of_one_array(client):
-    from ies_gpu.backend.kernels import plain
-    from ies_gpu.cluster.arrays import Pieces, TallBackend
-    from ies_gpu.cluster.team import Team, as_it_is
-
     rng, team = np.random.default_rng(4), Team(client, "cpu")
     R, P = rng.normal(size=(2, 50, 8)).astype(np.float32)
-    smooth, T = (Pieces(team, team.map(as_it_is, np.split(A.copy(), [20])), A.shape) for A in (R, P))
+    smooth, T = (in_pieces(team, A.copy(), [20]) for A in (R, P))
     factors = rng.random(8), np.ones(8)
     TallBackend(team, np.array([20, 30])).turn(smooth, T, *factors)
     plain.turn(R, P, *factors)

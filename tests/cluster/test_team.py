@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import select_coordinates
+from ies_gpu.cluster.team import Call, Given, Team, as_it_is, joined, run_task
 from ies_gpu.findings import ClusterError
 
 from ..said import refused
@@ -18,8 +19,6 @@ from .clusters import check_same, processes, threads
 
 
 def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
-    from ies_gpu.cluster.team import Call, Given, Team, joined, run_task
-
     gc.disable()
     try:
         array = np.ones(3)
@@ -40,8 +39,6 @@ def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
 def test_a_run_does_not_wait_for_ever_for_a_worker_that_is_paused_or_lost():
     """Dask pauses a worker whose libraries alone nearly fill its memory, and says nothing to those who wait."""
     from distributed import Status
-
-    from ies_gpu.cluster.team import Team, as_it_is
 
     with threads(1, memory_limit="2GB") as client:
         team = Team(client, "cpu", patience=0.5)

@@ -100,10 +100,9 @@ def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
     points, _, bandwidth = rectangle(6000, 4.0, degree=60)
     options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 12, "untangle": False}
     begun, before = [], []
+    options["progress"] = lambda stage, *_: begun.append(stage)
     with listen(hear=lambda finding: before.append(list(begun))):
-        found = select_coordinates(
-            points, memory_limit=14 << 20, progress=lambda stage, *_: begun.append(stage), **options
-        )
+        found = select_coordinates(points, memory_limit=14 << 20, **options)
     (said,) = found.findings
     assert said.code == "memory.slow" and "memory_limit" in said.advised
     assert "graph" not in before[0]

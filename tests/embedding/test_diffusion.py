@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import datasets, diffusion_map, graph_laplacian, select_coordinates
+from ies_gpu import datasets, graph_laplacian, select_coordinates
 from ies_gpu.embedding.diffusion import CLEAR, scale_factors, signs
 from tests.said import refused
 
@@ -21,13 +21,6 @@ def strip():
 @pytest.fixture(scope="module")
 def unit(strip):
     return select_coordinates(strip, **KNOWN, scale="unit")
-
-
-def test_lengths(strip, unit):
-    rms = select_coordinates(strip, **KNOWN, scale="rms")
-    np.testing.assert_allclose(np.linalg.norm(unit.coordinates, axis=0), 1, rtol=1e-12)
-    np.testing.assert_allclose((rms.coordinates**2).mean(axis=0), 1, rtol=1e-12)
-    np.testing.assert_allclose(rms.coordinates, unit.coordinates * np.sqrt(500), rtol=1e-9)
 
 
 @pytest.mark.parametrize("t", [0.0, 1.0, 2.5])
@@ -57,6 +50,9 @@ def test_scale_changes_nothing_else(strip, unit, scale):
     factors = other.coordinates / unit.coordinates
     np.testing.assert_allclose(factors, np.broadcast_to(factors[0], factors.shape), rtol=1e-6)
     assert (factors > 0).all()
+    np.testing.assert_allclose(np.linalg.norm(unit.coordinates, axis=0), 1, rtol=1e-12)
+    if scale == "rms":
+        np.testing.assert_allclose((other.coordinates**2).mean(axis=0), 1, rtol=1e-12)
     a, b = ies_gpu.diagnose(other, n_neighbors=10), ies_gpu.diagnose(unit, n_neighbors=10)
     np.testing.assert_allclose(a.collapse, b.collapse, rtol=1e-6)
     new = strip[:20] + 0.05
@@ -66,25 +62,16 @@ def test_scale_changes_nothing_else(strip, unit, scale):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({"scale": "long"}, "scale.choice"),
-        ({"diffusion_time": 2}, "diffusion_time.scale"),
-        ({"diffusion_time": -1, "scale": "diffusion"}, "diffusion_time.range"),
-    ],
-)
-def test_scales_that_are_refused(strip, options, code):
-    with refused(code):
-        select_coordinates(strip, **KNOWN, **options)
-
-
-def test_given_coordinates_stay_as_they_are(strip, unit):
-    laplacian = ies_gpu.laplacian_of_points(strip, bandwidth=1.2)
-    Y = -diffusion_map(laplacian, n_components=10).coordinates
-    known = {"laplacian": laplacian, "coordinates": Y, "eigenvalues": unit.eigenvalues}
-    same = select_coordinates(**known, intrinsic_dim=2, subset_size=2)
-    np.testing.assert_array_equal(same.coordinates, Y)
+def test_scales_that_are_refused(strip):
+    late = {"diffusion_time": -1, "scale": "diffusion"}
+    wrong = {
+        "scale.choice": {"scale": "long"},
+        "diffusion_time.scale": {"diffusion_time": 2},
+        "diffusion_time.range": late,
+    }
+    for code, options in wrong.items():
+        with refused(code):
+            select_coordinates(strip, **KNOWN, **options)
 
 
 def test_neither_seeds_nor_rows_decide_signs(strip, unit):
@@ -92,10 +79,8 @@ def test_neither_seeds_nor_rows_decide_signs(strip, unit):
     for seed in range(2):
         other = select_coordinates(strip[order], **KNOWN, random_state=seed, scale="unit")
         np.testing.assert_allclose(other.coordinates, unit.coordinates[order], atol=1e-6)
-        np.testing.assert_allclose(
-            np.einsum("ikd,ild->ikl", other.bases, other.bases),
-            np.einsum("ikd,ild->ikl", unit.bases, unit.bases)[order], atol=1e-4,
-        )  # fmt: skip
+        projections = (np.einsum("ikd,ild->ikl", own.bases, own.bases) for own in (other, unit))
+        np.testing.assert_allclose(next(projections), next(projections)[order], atol=1e-4)
 
 
 def test_other_samples_of_a_symmetric_strip_point_the_same_way():

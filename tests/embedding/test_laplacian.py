@@ -30,17 +30,6 @@ def cloud(rng):
     return rng.normal(size=(300, 3)) * [3, 1, 0.1]
 
 
-def test_kernel_and_laplacian_are_the_papers(on, cloud):
-    K, wt, P = dense_laplacian(cloud, 0.5)
-    kernel = on(gaussian_kernel)(on(radius_graph)(cloud, radius=1.5), bandwidth=0.5)
-    laplacian = on(graph_laplacian)(kernel, bandwidth=0.5)
-    np.testing.assert_allclose(kernel.toarray(), K, atol=1e-14)
-    np.testing.assert_allclose(laplacian.weights, wt, rtol=1e-12)
-    np.testing.assert_allclose(laplacian.matrix.toarray(), np.eye(300) - P, atol=1e-14)
-    np.testing.assert_allclose(laplacian.scaled.toarray(), 16 * (np.eye(300) - P), atol=1e-12)
-    np.testing.assert_allclose(laplacian.matrix @ np.ones(300), 0, atol=1e-13)
-
-
 def test_equal_points_have_weight_one_and_the_input_is_left_alone(on, cloud):
     cloud[10] = cloud[11]
     graph = radius_graph(cloud, radius=1.5)

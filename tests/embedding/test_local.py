@@ -11,8 +11,7 @@ from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import rectangle
 from tests.said import refused
 
-RATIO = 100.0
-LENGTH = 2.3
+RATIO, LENGTH = 100.0, 2.3
 
 
 def uneven_circle(n):
