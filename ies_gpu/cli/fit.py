@@ -214,7 +214,7 @@ def finish(selection: Selection, given: Given, args: argparse.Namespace, console
     if args.model:
         selection.model(given.points, feature_names=given.columns).save(args.model)
     if args.coordinates:
-        from ..cluster.source import open_rows
+        from ..cluster.blocks import open_rows
 
         n = int(open_rows(given.points).shape[0]) if workers_read(args) else len(given.points)
         write_table(args.coordinates, in_input_rows(selection, n), selection.names, rows=given.rows)

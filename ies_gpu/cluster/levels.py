@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -33,11 +33,8 @@ from ..embedding.order import cells_of
 from ..embedding.transition import SparseMatrix
 from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
-from .source import SAMPLE, every
+from .blocks import SAMPLE, BlockLaplacian, Rows, every
 from .team import Call, Team, as_it_is, calls, item, joined
-
-if TYPE_CHECKING:
-    from .matrix import BlockLaplacian, Rows
 
 Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
 Pairs = tuple[np.ndarray, Pieces, Accuracy]  # values, vectors, how good they are

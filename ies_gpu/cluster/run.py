@@ -26,10 +26,10 @@ from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
 from ..run.fit import Fit, Inputs, laplacian_of
 from ..run.run import Log, Progress, Run
+from . import blocks
 from .arrays import Pieces, TeamBackend
+from .blocks import BlockLaplacian, Rows, Source, collect
 from .levels import eigenpairs, over_root
-from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
-from .source import Source, collect, facts_of_points, partition
 from .team import Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
@@ -74,10 +74,10 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
     """Return the Laplacian of the points, or of the largest part of their graph: rows of other blocks are near."""
     source = given.values["source"]
     team, n, count = source.team, source.n, 1
-    points = do(partition, team, source, options)
+    points = do(blocks.partition, team, source, options)
     while True:
-        kernels = do(kernel_blocks, team, points, options)
-        sizes, labels = do(parts_of_graph, team, kernels)
+        kernels = do(blocks.kernel_blocks, team, points, options)
+        sizes, labels = do(blocks.parts_of_graph, team, kernels)
         if labels is None:
             break
         count = max(count, len(sizes))
@@ -94,8 +94,8 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         )  # fmt: skip
         points = team.map(collect, [(own,) for own in kept])
     facts = {"graph_components": count, "approximations": []}
-    known, sample = do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
-    return do(transition_blocks, team, kernels, n, options.bandwidth, facts | known, sample)
+    known, sample = do(blocks.facts_of_points, team, points, source.width, int(sizes.sum()), n)
+    return do(blocks.transition_blocks, team, kernels, n, options.bandwidth, facts | known, sample)
 
 
 @step("eigenvectors")

@@ -78,7 +78,7 @@ def test_what_one_machine_refuses_a_cluster_refuses_in_the_same_words(client, X,
 
 
 def test_of_many_points_a_sample_tells_that_all_are_joined():
-    from ies_gpu.cluster.source import check_sample
+    from ies_gpu.cluster.blocks import check_sample
     from ies_gpu.options import Options
 
     X = random_strip(300)
