@@ -25,14 +25,5 @@ INTERFACE = (
 
 
 def kernels_in(*modules: ModuleType) -> dict[str, Any]:
-    """Return the functions of the interface that some modules define, by name."""
+    """Return the functions of the interface by name, each from the last of some modules that defines it."""
     return {name: vars(module)[name] for module in modules for name in INTERFACE if name in vars(module)}
-
-
-def of_plain(name: str) -> Any:
-    """A kernel module's ``__getattr__``: what it does not define itself is plain code."""
-    if name not in INTERFACE:
-        raise AttributeError(f"there is no kernel {name!r}")
-    from . import plain
-
-    return getattr(plain, name)

@@ -14,10 +14,9 @@ import numpy as np
 
 from ...array import Array, namespace
 from .. import kernels_in, plain
-from .. import of_plain as __getattr__  # noqa: F401 - where there is no CUDA kernel
 from . import csr, text
 
-globals().update(kernels_in(csr))
+globals().update(kernels_in(plain, csr))
 
 NAME = "cuda"
 MAX_COMPONENTS = 64

@@ -6,19 +6,9 @@ parts of a fixed size and order. Nothing is compiled on import; what a first cal
 
 from __future__ import annotations
 
-from .. import kernels_in
-from .. import of_plain as __getattr__  # where there is no fused loop
-from . import neighbours, products, scores, tangent
-from .tasks import threads as threads
+from .. import kernels_in, plain
+from . import neighbours, products, scores, tangent, tasks
 
-globals().update(kernels_in(neighbours, products, scores, tangent))
+globals().update(kernels_in(plain, tasks, neighbours, products, scores, tangent))
 
 NAME = "numba"
-
-
-def score_bytes(q: int, s: int, d: int) -> float:
-    """What scoring takes for one point: the sets are walked one at a time, so only a row of a table of scores."""
-    return 8.0 * (q + 64)
-
-
-table_bytes = score_bytes  # of log_volumes, which walks the sets too

@@ -11,13 +11,10 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
-
-from ...array import Array
 
 LANES = 8
 FUSED = ("contract", "nsz")  # a product and a sum may be one instruction
@@ -177,10 +174,3 @@ def any_of(typing: Any, mask: Any) -> Any:
         return builder.icmp_unsigned("!=", bits, ir.IntType(LANES)(0))
 
     return types.boolean(mask), lower
-
-
-def aligned(*shape: int) -> Array:
-    """Zeros whose vectors of eight do not cross cache lines."""
-    memory = np.zeros(math.prod(shape) + LANES)
-    first = -(memory.ctypes.data // 8) % LANES
-    return memory[first : first + math.prod(shape)].reshape(shape)

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...array import Array
 from ..plain import FLOOR
-from .lanes import LANES, aligned, lanes_of, load, store, where
-from .tasks import compiled, in_threads
+from .lanes import LANES, lanes_of, load, store, where
+from .tasks import aligned, compiled, in_threads
 
 POINTS = 8 * LANES  # points of one round: the product of eight ratios above 1e-30 takes one logarithm
 TASK = 512  # points in one task of the scores: one partial total for each set
@@ -80,6 +80,14 @@ def score_task(U, subsets, first, last, frames, basis, inverse, state, totals, b
             for p in range(count):
                 best[start + p] = np.int64(which[p])
                 best_score[start + p] = 0.5 * math.log(lead[p]) if lead[p] > 0.0 else np.nan
+
+
+def score_bytes(q: int, s: int, d: int) -> float:
+    """Return what scoring takes for one point: the sets are walked one at a time."""
+    return 8.0 * (q + 64)
+
+
+table_bytes = score_bytes  # of log_volumes, which walks the sets too
 
 
 def scratch(m: int, d: int, s: int) -> tuple[Array, ...]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...array import Array
 from .. import plain
-from .lanes import LANES, aligned, any_of, lanes_of, load, store, where
-from .tasks import compiled, in_threads
+from .lanes import LANES, any_of, lanes_of, load, store, where
+from .tasks import aligned, compiled, in_threads
 
 ROWS = 64  # rows in one task: enough to hide the cost of its scratch
 WIDTH = 192  # neighbours in the scratch block: with m = 20 it fits the first-level cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,9 @@ from functools import cache
 from typing import Any
 
 import numba
+import numpy as np
+
+from ...array import Array
 
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 
@@ -28,7 +32,7 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
     become part of their callers, always inlined: a call would be linked with the copy of the helper that was compiled
     first, which the cache does not know, and results would change in their last bits.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if fast or fused:
         options["fastmath"] = {"contract", "nsz"} | ({"reassoc"} if fast else set())
 
@@ -41,6 +45,13 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
             return numba.njit(no_cfunc_wrapper=True, **options)(function)
 
     return decorate
+
+
+def aligned(*shape: int) -> Array:
+    """Return zeros that begin with a cache line of eight numbers."""
+    memory = np.zeros(math.prod(shape) + 8)
+    first = -(memory.ctypes.data // 8) % 8
+    return memory[first : first + math.prod(shape)].reshape(shape)
 
 
 def thread_count() -> int:
@@ -67,9 +78,8 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
     """``task(first, last)`` of consecutive ranges of at most ``size`` of ``count`` rows, in as many threads as set.
 
     Threads take ranges as they become free, which evens out cores that are busy with something else; the results are
-    in the order of the ranges. Rows are never shared out with ``prange``, which makes Numba optimise the whole kernel
-    three more times (10 s for ``tangent_rows``) and does not survive a fork: GNU OpenMP ends the child at its first
-    parallel loop.
+    in the order of the ranges. Rows are never shared out with ``prange``, which takes three times as long to compile
+    and does not survive a fork: GNU OpenMP ends the child at its first parallel loop.
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
     workers = min(thread_count(), len(ranges))
