@@ -48,24 +48,24 @@ class Kernels:
         Why a kernel is not used, by its name and types; by an empty name, why none is.
     """
 
-    def __init__(self, device: str) -> None:
-        self.device = device
+    def __init__(self, device: str, kernels: Any = launch) -> None:
+        self.device, self.kernels = device, kernels
         self.faults: dict[str, str] = {}
         self.compared: set[str] = set()
 
     @property
     def NAME(self) -> str:  # noqa: N802 - as in the kernel modules
-        return plain.NAME if "" in self.faults else launch.NAME
+        return plain.NAME if "" in self.faults else self.kernels.NAME
 
     def __getattr__(self, name: str) -> Any:
         if name not in TYPES:
-            return getattr(launch, name)
+            return getattr(self.kernels, name)
 
         @functools.wraps(getattr(plain, name))
         def guarded(*arguments: Any, **more: Any) -> Any:
             """The kernel, if it agrees with plain code for arrays of these types."""
             if self.trusted(name, *types_of(name, arguments)):
-                return getattr(launch, name)(*arguments, **more)
+                return getattr(self.kernels, name)(*arguments, **more)
             return getattr(plain, name)(*arguments, **more)
 
         setattr(self, name, guarded)  # looked up once
@@ -93,7 +93,7 @@ class Kernels:
         if "" not in self.faults and name not in self.compared:
             self.compared.add(name)
             try:
-                difference = kernel_difference(launch, importlib.import_module("cupy"), kernel, types)
+                difference = kernel_difference(self.kernels, importlib.import_module("cupy"), kernel, types)
                 if not difference <= tolerance(types):
                     self.faults[name] = f"it differs from plain code by {difference:.1e} on a small input"
             except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it

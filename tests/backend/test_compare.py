@@ -6,6 +6,7 @@ import sys
 import tracemalloc
 import warnings
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,22 +107,18 @@ def broken(kernel: str, change):
 
 @needs_cupy
 @pytest.mark.parametrize(("kernel", "types"), [(kernel, tuple(types)) for kernel, *types in EVERY])
-def test_every_kernel_is_compared_before_its_first_use(kernel, types, machine, monkeypatch):
+def test_every_kernel_is_compared_before_its_first_use(kernel, types, machine):
     """Wrong in one place, or not a number there: it is not used, and the others are."""
     assert Kernels("cuda:0").trusted(kernel, *types)
-    whole = kernel in ("smallest_labels",)
-    for change in (
-        (lambda number: number + 1,) if whole else (lambda number: number + abs(number) + 1, lambda _: np.nan)
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(launch, kernel, broken(kernel, change))
-            kernels = Kernels("cuda:0")
-            with pytest.warns(ies_gpu.IESWarning):
-                assert not kernels.trusted(kernel, *types)
-            other = "turn" if kernel == "descend" else "descend"
-            assert kernels.trusted(other) and not kernels.trusted(kernel, *types)
-            assert [said.code for said in kernels.complaints()] == ["kernel.not_used"]
-            assert kernel in kernels.complaints()[0].text
+    for change in (lambda number: number + abs(number) + 1, lambda _: np.nan):
+        if kernel == "smallest_labels" and np.isnan(change(0)):
+            continue  # they are whole numbers
+        kernels = Kernels("cuda:0", SimpleNamespace(**vars(launch) | {kernel: broken(kernel, change)}))
+        with pytest.warns(ies_gpu.IESWarning):
+            assert not kernels.trusted(kernel, *types)
+        assert kernels.trusted("turn" if kernel == "descend" else "descend") and not kernels.trusted(kernel, *types)
+        (said,) = kernels.complaints()
+        assert said.code == "kernel.not_used" and kernel in said.text
 
 
 @needs_cupy
@@ -180,15 +177,13 @@ def test_kernels_that_do_not_compile_give_way_to_plain_code():
 
 
 @needs_cupy
-@pytest.mark.parametrize(("kernel", "entry"), [("tangent_rows", "tangent_rows_f64"), ("spmm", "product_f64_f64")])
-def test_one_wrong_kernel_does_not_switch_off_the_others(kernel, entry, monkeypatch):
-    monkeypatch.setattr(launch, kernel, broken(kernel, lambda number: number + 0.01))
+def test_one_wrong_kernel_does_not_switch_off_the_others(monkeypatch):
+    monkeypatch.setattr(launch, "tangent_rows", broken("tangent_rows", lambda number: number + 0.01))
     with plugged_in() as machine:
         found, said = quietly("D1", 700)
     assert len(said) == 1 and codes(found) == ["kernel.not_used"]
-    assert found.diagnostics["kernels"] == "cuda" and kernel in found.diagnostics["kernel_fault"]
-    if kernel == "tangent_rows":
-        assert machine.counts[f"kernel {entry}"] == 1  # that of the comparison
+    assert found.diagnostics["kernels"] == "cuda" and "tangent_rows" in found.diagnostics["kernel_fault"]
+    assert machine.counts["kernel tangent_rows_f64"] == 1  # that of the comparison
     assert machine.counts["kernel score_block_2_f64"] > 1
     assert_agreement(found, on_cpu("D1", 700))
 
