@@ -27,8 +27,7 @@ __all__ = [
 def get_backend(device: str = "auto", **options: Any) -> Backend:
     """Return the backend for "cpu", "cuda", "cuda:N" or "auto", with ``memory_limit`` in bytes and ``n_threads``.
 
-    "auto" uses CUDA if it works and the CPU otherwise; the environment variable ``IES_GPU_DEVICE`` overrides it. "cuda"
-    raises a DeviceError if CUDA does not work.
+    "auto" is CUDA if it works and the CPU otherwise, unless the environment variable ``IES_GPU_DEVICE`` names another.
     """
     name, reason = "device", f"requested by {option('device', device)}"
     if not isinstance(device, str):
@@ -118,9 +117,8 @@ def backend_of(array: Array) -> Backend:
 def at_home(function: Callable[Arguments, Result], *, or_host: bool = False) -> Callable[Arguments, Result]:
     """Decorate public functions: they work where their first array on a GPU lives, whichever device is current.
 
-    CuPy starts kernels on the current device, some without a look at where the arrays are: those would read addresses
-    of another one. A Laplacian and a result live where their arrays do. ``or_host`` lets the host's backend be active
-    where there is none and no other is.
+    CuPy starts kernels on the current device, some without a look at where the arrays are. ``or_host`` lets the host's
+    backend be active where no other is.
     """
 
     @wraps(function)

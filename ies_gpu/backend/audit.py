@@ -50,8 +50,7 @@ def difference(found: Sequence[Any], expected: Sequence[Any]) -> float:
 def eigenpair_difference(H: Array, U: Array, sigma: Array, expected: Array) -> float:
     """Return how far U (r, m, d) is from orthonormal eigenvectors of H with the expected eigenvalues (r, d).
 
-    The residual ``|H u - sigma u|``, ``|U'U - I|`` and the eigenvalues, in units of the largest one: signs and repeated
-    values do no harm.
+    In units of the largest one; signs and repeated values do no harm.
     """
     xp = namespace(H)
     scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
@@ -69,22 +68,16 @@ def tangent_difference(
     return eigenpair_difference(H, U, sigma, namespace(H).asarray(expected))
 
 
-def volume_difference(scores: Array, expected: Array) -> float:
-    """Return how far scores are apart by the volumes they are logarithms of: near 0 those of equal sets differ."""
-    xp = namespace(scores)
-    return largest(xp.abs(xp.exp(scores) - xp.exp(expected)))
-
-
 def score_difference(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> float:
     """Return how far mean scores of the sound sets, best volumes and volumes of the best sets are from right.
 
-    Sets with nearly equal scores may change places, so the numbers of the best sets are not compared.
+    Sets with nearly equal scores may change places, so the numbers of the best sets are not compared; nor are scores
+    near log 0, but the volumes they are logarithms of.
     """
-    xp = namespace(U)
-    table = plain.log_volumes(U, subsets)
-    highest, sound = table.max(axis=1), table.min(axis=0) > SOUND
+    xp, table = namespace(U), plain.log_volumes(U, subsets)
+    volumes, sound = xp.exp(table.max(axis=1)), table.min(axis=0) > SOUND
     means, own = xp.abs(totals - table.sum(axis=0))[sound] / len(U), table[xp.arange(len(U)), best]
-    return max(largest(means), volume_difference(best_score, highest), volume_difference(own, highest))
+    return largest(means, xp.abs(xp.exp(best_score) - volumes), xp.abs(xp.exp(own) - volumes))
 
 
 def product_difference(indptr: Array, indices: Array, data: Array, V: Array, product: Any) -> float:
@@ -141,8 +134,7 @@ def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Ba
 
 def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
     """Return the largest difference over sampled points, and of the totals of two sets over all points."""
-    xp = backend.xp
-    best, best_scores = scores.best, scores.best_scores
+    xp, best, best_scores = backend.xp, scores.best, scores.best_scores
     if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(best_scores.sum())):
         return math.inf
     sets = backend.asarray(subsets)
@@ -158,8 +150,8 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> float:
     """Return the largest difference of mean scores over all points, of the best set and of a seeded one.
 
-    They are added up from ``log_volumes``, another way through the same points: plain code on a GPU, and on the CPU a
-    loop of its own, because plain code would take longer than what it checks.
+    They are added up from ``log_volumes``, another way through the same points: on the CPU plain code would take longer
+    than what it checks.
     """
     host = backend.to_host(totals) / len(U)
     chosen = np.unique([int(host.argmax()), int(np.random.default_rng(len(U)).integers(len(host)))])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from ..findings import Finding, OutOfMemoryError, brief, option, refusal
+from ..constraints import Integer
+from ..findings import Finding, OutOfMemoryError, option, refusal
 from .array import Array
 
 Result = TypeVar("Result")
@@ -65,12 +65,10 @@ class Backend:
     def __init__(
         self, *, reason: str = "", code: str = "", memory_limit: int | None = None, n_threads: int | None = None
     ) -> None:
-        self.reason, self.code = reason, code
         for name, value, most in (("memory_limit", memory_limit, 1 << 62), ("n_threads", n_threads, 1 << 16)):
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if value is not None and not (whole and 1 <= value <= most):
-                raise ValueError(f"{name} must be an integer from 1 to {most}, or None, got {brief(value)}")
-        self.memory_limit, self.n_threads = memory_limit, n_threads
+            if value is not None:
+                Integer(1, most).check(name, value)
+        self.reason, self.code, self.memory_limit, self.n_threads = reason, code, memory_limit, n_threads
 
     def memory_budget(self) -> int:
         """Return the bytes that a run may take in all: ``memory_limit``, or half of what is free now."""
@@ -162,8 +160,7 @@ class Backend:
                 with block as rows:
                     U[rows] = ...
         """
-        step = rows_a_block or max(1, int(self.block_bytes() / max(bytes_per_row, 1)))
-        start, smallest = 0, -1
+        step, start, smallest = rows_a_block or max(1, int(self.block_bytes() / max(bytes_per_row, 1))), 0, -1
         while start < n_rows:
             block = Block(slice(start, min(start + step, n_rows)))
             yield block

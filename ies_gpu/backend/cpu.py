@@ -41,12 +41,9 @@ COMPILING = "compiling kernels (neighbours, products, tangents, scores): about t
 def compiles_first() -> bool:
     """Return whether the Numba kernels are still to be compiled: nothing of theirs is in the cache on disk."""
     kernels = load_kernels()
-    if kernels is plain:
+    if kernels is plain or not hasattr(kernels.products.multiply_block, "stats"):  # NUMBA_DISABLE_JIT
         return False
-    stats = getattr(kernels.products.multiply_block, "stats", None)
-    if stats is None:  # NUMBA_DISABLE_JIT
-        return False
-    folder = stats.cache_path
+    folder = kernels.products.multiply_block.stats.cache_path
     return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
