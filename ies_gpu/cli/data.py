@@ -7,13 +7,10 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .console import Console, address, announce_compiling, say
 from .parser import add_command, add_talk, check_file, count, seed
-
-if TYPE_CHECKING:
-    from ..datasets.synthetic import Dataset
 
 FEWEST = 22  # points for 20 eigenvectors
 
@@ -34,7 +31,7 @@ def add(commands: Any) -> None:
 
 def run_data(args: argparse.Namespace, console: Console) -> int:
     from ..choice.naming import names_text
-    from ..datasets.synthetic import TABLE, load
+    from ..datasets.synthetic import TABLE, bandwidth_for, load
     from ..files.writing import write_table
 
     if args.name is None:
@@ -56,18 +53,11 @@ def run_data(args: argparse.Namespace, console: Console) -> int:
     write_table(output, data.X, [f"x{k + 1}" for k in range(data.X.shape[1])])
     say(f"{output}: {len(data.X):,} points with {data.X.shape[1]} columns ({name}, {data.title})")
     say(f"the paper chooses {names_text(data.reference_subset)}")
-    sizes = f"-d {data.intrinsic_dim} -s {data.subset_size} --bandwidth {wide(data, args.n):g}"
+    bandwidth = bandwidth_for(name, args.n or TABLE[name][-1])
+    sizes = f"-d {data.intrinsic_dim} -s {data.subset_size} --bandwidth {bandwidth:.2g}"
     run = f"{output.rpartition('.')[0]}-run.npz"  # a URL stays one
     say(f"  ies-gpu fit {shlex.quote(output)} {sizes} -o {shlex.quote(run)}")
     return 0
-
-
-def wide(data: Dataset, n: int | None) -> float:
-    """Return a bandwidth at which n points have as many neighbours as the paper's."""
-    from ..datasets.synthetic import TABLE
-
-    usual = TABLE[data.name][-1]
-    return float(f"{data.bandwidth * (usual / (n or usual)) ** (1 / data.intrinsic_dim):.2g}")
 
 
 def run_demo(args: argparse.Namespace, console: Console) -> int:
@@ -80,14 +70,14 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
 
 def tell_story(folder: str | Path, n: int, *, say: Callable[[str], None], progress: Any = None) -> Any:
     """Generate the strip D1, choose its coordinates, and explain what happened, line by line, to ``say``."""
-    from ..datasets.synthetic import load
+    from ..datasets.synthetic import bandwidth_for, load
     from ..files.writing import write_table
     from ..select import select_coordinates
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     data = load("D1", n_samples=n)
-    bandwidth = wide(data, n)
+    bandwidth = float(f"{bandwidth_for('D1', n):.2g}")
     say(f"A strip of {n:,} noisy points, six times as long (x) as it is wide (y).")
     say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
     say("of the first 20 give a flat map of the strip? The usual answer: the first two.")

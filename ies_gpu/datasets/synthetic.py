@@ -137,6 +137,12 @@ TABLE: dict[str, tuple[str, Callable[..., Sample], dict[str, Any], float, int, i
 }  # fmt: skip
 
 
+def bandwidth_for(name: str, n: int) -> float:
+    """Return a bandwidth at which n points of a set have as many neighbours as the paper's."""
+    bandwidth, d, *_, usual = TABLE[name][3:]
+    return bandwidth * (usual / n) ** (1 / d)
+
+
 def names() -> tuple[str, ...]:
     """List the synthetic data sets that :func:`load` takes.
 

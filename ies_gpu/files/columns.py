@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -124,22 +123,15 @@ class Table:
         try:
             return self._load(places, np.float64)
         except ValueError as error:
-            if finding_of(error) is not None:
-                raise
-        for line, text in self._data():
-            for k, cell in enumerate(self._split(text)):
-                if k not in places or _is_number(cell):
-                    continue
-                name = self.names[k] if self.names is not None else ""
-                way = "correct it, or choose the coordinates with --columns"
-                if ";" in cell:
-                    way = "separate cells with commas, and write decimal points"
-                elif k == 0 and self.width > 1:
-                    way = f"if this column names the rows, pass --index-col {shlex.quote(name or '0')}"
-                what = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
-                where = f"{self.path}, line {line}, column {repr(name) if name else k + 1}"
-                raise refusal("file.not_a_number", f"{where}: {what}", way)
-        raise ValueError("its numbers cannot be read")
+            for line, text in self._data() if finding_of(error) is None else ():
+                for k, cell in enumerate(self._split(text)):
+                    if k in places and not _is_number(cell):
+                        column = k + 1 if self.names is None else repr(self.names[k])
+                        where = f"{self.path}, line {line}, column {column}"
+                        way = "choose the coordinates with --columns, the names of the rows with --index-col"
+                        text = f"{where}: {cell[:40]!r} is not a number"
+                        raise refusal("file.not_a_number", text, f"correct it, or {way}") from None
+            raise
 
 
 def typed(words: list[str]) -> np.ndarray:

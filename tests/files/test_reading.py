@@ -153,8 +153,8 @@ def test_a_first_line_that_counts_is_read_as_names_with_a_warning(table):
     [
         ("x,y\n1,2\n\n3,abc\n", "not_a_number", "line 4, column 'y'"),
         ("1,2\n3,\n", "not_a_number", "line 2, column 2"),
-        ("1,2\nNA,3\n", "not_a_number", "--index-col 0"),
-        ("x;y\n1.5;2\n", "not_a_number", "commas"),
+        ("1,2\nNA,3\n", "not_a_number", "--index-col"),
+        ("x;y\n1.5;2\n", "not_a_number", "'1.5;2' is not"),
         ("1,2\n3,4,5\n", "cells", "line 2"),
         ("x;y\n1,5;2,5\n", "header", "commas"),
         ("x,y\n1,2,3,4\n4,5,6,7\n", "header", "give every column a name"),
