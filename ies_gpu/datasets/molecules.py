@@ -15,9 +15,9 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
-from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers
+from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers, sound
 from ..files.writing import check_path
-from ..findings import brief, finding_of, one_line, refusal, tell, warning
+from ..findings import brief, refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")  # of atoms, in an .npz
@@ -82,29 +82,22 @@ def load_molecule(
     """
     path = Path(check_path(path))
     check_readable(path)
-    kind, read = READERS.get(path.suffix.lower(), ("", None))
+    library, read = READERS.get(path.suffix.lower(), ("", None))
     if topology is not None:
         check_readable(Path(check_path(topology)))
-        kind, read = "MDAnalysis", partial(_read_trajectory, topology=topology, atoms=atoms)
+        library, read = "MDAnalysis", partial(_read_trajectory, topology=topology, atoms=atoms)
     if read is None:
         text = f"molecules are read from {', '.join(READERS)} files, not from '{path.suffix}'"
         raise refusal("file.ending", f"{path}: {text}", "for a trajectory of another kind, give its topology too")
     try:
-        with warnings.catch_warnings():
+        with sound(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about fields that we do not use
             found = read(path)
     except ImportError:
-        raise needs(path, kind, "molecules") from None
-    except Exception as error:  # a library may raise what it likes
-        if isinstance(error, MemoryError) or finding_of(error) is not None:  # ours say what is wrong
-            raise
-        raise refusal("file.unreadable", f"{path} cannot be read by {kind}: {one_line(error)}") from None
+        raise needs(path, library, "molecules") from None
     if found.R.ndim != 3 or found.R.shape[2] != 3 or 0 in found.R.shape or found.z.shape != found.R.shape[1:2]:
         text = f"{path}: positions must have shape (frames, atoms, 3), one number per atom"
         raise refusal("molecule.shape", f"{text}, got {found.R.shape} and {found.z.shape}")
-    if not (good := np.isfinite(found.R).all(axis=(1, 2))).all():
-        text = f"{path}: positions contain NaN or infinity, first in frame {good.argmin()}"
-        raise refusal("molecule.not_finite", text)
     if atoms is None or topology is not None:
         return found
     kept = sorted(_checked_atoms(atoms, len(found.z)))
