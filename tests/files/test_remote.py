@@ -119,7 +119,7 @@ def test_what_is_wrong_is_said_before_the_work(store, capsys):  # noqa: F811
 
 
 @amazon
-def test_no_credentials(store, monkeypatch, tmp_path):  # noqa: F811
+def test_no_credentials_and_no_extra(store, monkeypatch, tmp_path):  # noqa: F811
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -128,6 +128,9 @@ def test_no_credentials(store, monkeypatch, tmp_path):  # noqa: F811
     assert "set AWS_ACCESS_KEY_ID" in str(caught.value)
     with refused("url.credentials", PermissionError):
         check_output("s3://jobs/out/run.npz", ".npz")
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with refused("url.extra", ImportError):
+        read_points("s3://jobs/in/points.npy")
 
 
 @google
@@ -147,12 +150,6 @@ def test_an_empty_bucket_is_a_place_for_results(store, monkeypatch):  # noqa: F8
     assert asked
     with refused("url.missing", FileNotFoundError):
         check_output("gs://nowhere/run.npz", ".npz")
-
-
-def test_without_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    with refused("url.extra", ImportError):
-        read_points("s3://jobs/in/points.npy")
 
 
 def test_points_from_the_web(points, tmp_path):

@@ -20,15 +20,9 @@ HARM = "<script>alert(1)</script>\"'&"
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "file://host/etc/points.npy",
-        "ftp://host/points.npy",
-        "https://host/x.npy::file:///etc/points.npy",
-        "https://simplecache::s3://bucket/points.npy",
-        "github://me:project@/points.npy",
-        "https:///points.npy",
-    ],
-)
+    ["file://host/etc/points.npy", "ftp://host/points.npy", "https://host/x.npy::file:///etc/points.npy",
+     "https://simplecache::s3://bucket/points.npy", "github://me:project@/points.npy", "https:///points.npy"],
+)  # fmt: skip
 def test_only_a_few_kinds_of_url_are_opened(url):
     for check in (check_remote, check_remote_output, read_points):
         with refused("url.*"):
@@ -37,17 +31,11 @@ def test_only_a_few_kinds_of_url_are_opened(url):
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "https://me:secret@host/a/x.npy?token=secret",
-        "https://me:se?cret@host/x.npy#secret",
-        "s3://key:secret@bucket/x.npy",
-        "s3://bucket/x.npy#token=secret",
-        "git+https://me:secret@host/x.npy?token=secret",
-        "simplecache::https://me:secret@host/x.npy",
-        "simplecache::s3://key:secret@bucket/x.npy#token=secret",
-        "filecache::zip::https://me:secret@127.0.0.1:9/x.npy",
-    ],
-)
+    ["https://me:secret@host/a/x.npy?token=secret", "https://me:se?cret@host/x.npy#secret",
+     "s3://key:secret@bucket/x.npy", "s3://bucket/x.npy#token=secret", "git+https://me:secret@host/x.npy?token=secret",
+     "simplecache::https://me:secret@host/x.npy", "simplecache::s3://key:secret@bucket/x.npy#token=secret",
+     "filecache::zip::https://me:secret@127.0.0.1:9/x.npy"],
+)  # fmt: skip
 def test_a_url_is_shown_without_its_secrets(url):
     """In any message: also that of a library which repeats a part of the URL only."""
     assert shown(url).endswith("x.npy")
@@ -76,12 +64,7 @@ def test_a_download_stays_in_its_folder(url, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 def test_modes_of_files(tmp_path):
-    for umask, old, wanted in (
-        (0o077, None, 0o600),
-        (0o022, None, 0o644),
-        (0o022, 0o600, 0o600),
-        (0o077, 0o664, 0o664),
-    ):
+    for umask, old, wanted in ((0o77, None, 0o600), (0o22, None, 0o644), (0o22, 0o600, 0o600), (0o77, 0o664, 0o664)):
         path = tmp_path / "run.npz"
         path.unlink(missing_ok=True)
         if old is not None:
