@@ -48,7 +48,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def examine(device: str) -> dict[str, Any]:
-    """Return everything that ``doctor`` shows."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
@@ -79,7 +78,6 @@ def examine(device: str) -> dict[str, Any]:
 
 
 def tell(facts: dict[str, Any]) -> None:
-    """Print the facts as text."""
     listed("versions", *(f"{name} {version}" for name, version in facts["versions"].items()))
     listed("missing", *(f"{name} ({what})" for name, what in facts["missing"].items()))
     listed("system", facts["system"])

@@ -196,7 +196,6 @@ def one_of(words: tuple[str, ...]) -> str:
 
 
 def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
-    """Check that no file is used twice."""
     named = [(name, path) for name, path in paths.items() if path]
     for (name, path), (other, second) in combinations(named, 2):
         if os.path.realpath(path) == os.path.realpath(second):

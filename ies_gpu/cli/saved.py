@@ -91,7 +91,6 @@ def run_show(args: argparse.Namespace, console: Console) -> int:
 
 
 def load_selection(path: str) -> Selection:
-    """Load a file that must hold a result."""
     from ..results.selection import Selection
     from ..results.storage import load_as
 
@@ -120,7 +119,6 @@ def check_picture(command: argparse.ArgumentParser, option: str, path: str) -> N
 
 
 def draw(selection: Selection, path: str, kind: str = "embedding", **options: Any) -> None:
-    """Write one picture of a result."""
     from .. import plot
     from ..files.writing import whole_or_nothing
 

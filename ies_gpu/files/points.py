@@ -141,7 +141,6 @@ def ending_of(path: str, readers: Collection[str], what: str) -> str:
 
 
 def check_readable(path: Path) -> None:
-    """Check that a file exists and may be read."""
     check_local(path)
     if not path.exists():
         way = f"check the path (the current folder is {Path.cwd()})"
@@ -234,7 +233,6 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
 
 
 def read_npz(path: Path, key: str | None) -> np.ndarray:
-    """Read an array of an ``.npz`` file."""
     with open_npz(path) as (archive, headers):
         if HEADER in archive.namelist():
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"

@@ -34,17 +34,14 @@ def found(name: str):
 
 def members(name: str) -> list[str]:
     """The public methods and properties that a class has from us."""
-    thing = found(name)
-    bases = inspect.getmro(thing) if inspect.isclass(thing) else ()
-    kinds = (property, cached_property, staticmethod, classmethod)
-    ours = {
-        member: None
-        for base in bases
-        if base.__module__.startswith("ies_gpu")
-        for member, value in vars(base).items()
-        if isinstance(value, kinds) or (inspect.isfunction(value) and value.__module__.startswith("ies_gpu"))
-    }
-    return [f"{name}.{member}" for member in ours if not member.startswith("_")]
+    known = inspect.classify_class_attrs(found(name)) if inspect.isclass(found(name)) else []
+    ours = [each for each in known if all(from_us(thing) for thing in (each.defining_class, each.object))]
+    functions = [each.name for each in ours if each.kind != "data" or isinstance(each.object, cached_property)]
+    return [f"{name}.{function}" for function in functions if not function.startswith("_")]
+
+
+def from_us(thing: object) -> bool:
+    return (getattr(thing, "__module__", None) or "ies_gpu").startswith("ies_gpu")
 
 
 def public_names() -> list[str]:
@@ -57,24 +54,14 @@ def public_names() -> list[str]:
 NAMES = public_names()
 
 
-def fields_of(thing: type) -> set[str]:
-    """The fields of a dataclass or a named tuple."""
-    return set(getattr(thing, "__dataclass_fields__", getattr(thing, "_fields", ())))
-
-
 def complaints(name: str) -> list[str]:
-    thing = found(name)
-    left_out = set(LEFT_OUT)
-    errors = []
-    if inspect.isclass(thing) and fields_of(thing) and not issubclass(thing, BaseEstimator):
+    thing, left_out, errors = found(name), set(LEFT_OUT), []
+    fields = set(getattr(thing, "__dataclass_fields__", getattr(thing, "_fields", ())))
+    if fields and not issubclass(thing, BaseEstimator):
         left_out |= NOT_FOR_RESULTS
-        explained = {
-            field
-            for names, kind, text in NumpyDocString(inspect.getdoc(thing))["Attributes"]
-            for field in names.split(", ")
-            if kind and text
-        }
-        errors = [("fields", f"{field} has no type or no description") for field in fields_of(thing) - explained]
+        table = NumpyDocString(inspect.getdoc(thing))["Attributes"]
+        explained = {field for names, kind, text in table for field in names.split(", ") if kind and text}
+        errors = [("fields", f"{field} has no type or no description") for field in fields - explained]
     if not inspect.isfunction(thing) or "." in thing.__qualname__:
         left_out |= ONLY_FOR_FUNCTIONS
     errors += validate(f"ies_gpu.{name}")["errors"]

@@ -1,4 +1,4 @@
-"""Every example runs."""
+"""Examples that need no more than the package, or a library. The site is built by running every one."""
 
 import runpy
 from pathlib import Path
@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ies_gpu import load
 from tests.extras import needed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-thorough = pytest.mark.thorough
 
 
 @pytest.fixture
@@ -25,22 +23,9 @@ def run(tmp_path, monkeypatch, capsys):
     return running
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "pictures"),
-    [
-        pytest.param("shapes/strip.py", "Selection of phi1", "strip-first strip-chosen strip-path", marks=thorough),
-        pytest.param("shapes/swiss_roll.py", "chosen     along   R2", "roll-points roll-chosen", marks=thorough),
-        pytest.param("shapes/torus.py", "500 new points in phi1", "", marks=thorough),
-        pytest.param("fields/ethanol.py", "Selection of phi1", "ethanol", marks=thorough),
-        ("programs/own_graph.py", "as before", "places"),
-        ("programs/pipeline.py", "Model of phi1", "pipeline"),
-    ],
-)
-def test_an_example_says_and_draws_what_it_should(run, name, words, pictures):
-    assert words in run(name)[0]
-    assert all(Path(f"{picture}.png").stat().st_size > 10_000 for picture in pictures.split())
-    if name == "shapes/strip.py":
-        assert load("strip.npz").coordinates.shape == (5000, 20)
+@pytest.mark.parametrize(("name", "words"), [("own_graph", "as before"), ("pipeline", "Model of phi1")])
+def test_programs(run, name, words):
+    assert words in run(f"programs/{name}.py")[0]
 
 
 @pytest.mark.thorough
