@@ -18,14 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ies_gpu import (
-    DiffusionMap,
-    DisconnectedGraphError,
-    IndependentCoordinates,
-    datasets,
-    load,
-    select_coordinates,
-)
+from ies_gpu import DiffusionMap, DisconnectedGraphError, IndependentCoordinates, datasets, load, select_coordinates
 from ies_gpu.backend import backend_of
 from ies_gpu.embedding import nystrom
 from ies_gpu.interop.scikit_learn import few_points_bandwidth

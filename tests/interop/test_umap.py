@@ -7,14 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    datasets,
-    diffusion_map,
-    laplacian_of_points,
-    select_coordinates,
-    select_each_part,
-    umap_init,
-)
+from ies_gpu import datasets, diffusion_map, laplacian_of_points, select_coordinates, select_each_part, umap_init
 from tests.extras import needed
 from tests.said import refused, warned
 
