@@ -233,8 +233,9 @@ def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[int, ...]:
 
     Eigenvectors are paired one to one by their correlations; a member without a counterpart becomes -1.
     """
-    m = coordinates.shape[1]
-    correlation = np.abs(np.corrcoef(coordinates, to_host(fit.coordinates), rowvar=False)[:m, m:])
+    ours, theirs = (Y - Y.mean(axis=0) for Y in (coordinates, to_host(fit.coordinates)))
+    lengths = np.outer(np.linalg.norm(ours, axis=0), np.linalg.norm(theirs, axis=0))
+    correlation = np.abs(ours.T @ theirs) / np.maximum(lengths, 1e-300)  # of a column that is constant here, none
     rows, columns = linear_sum_assignment(-correlation)
     partner = {k: j for j, k in zip(rows.tolist(), columns.tolist(), strict=True) if correlation[j, k] >= MATCH}
     return tuple(sorted(partner.get(k, -1) for k in fit.subset))
