@@ -30,27 +30,35 @@ def adata():
     return made
 
 
-def test_points_of_obsm(adata):
-    expected = select_coordinates(adata.obsm["X_pca"], bandwidth=1.0, **SIZES)
-    returned = select(adata, bandwidth=1.0, **SIZES)
-    assert returned.subset == expected.subset
-    np.testing.assert_array_equal(adata.obsm["X_ies"], expected.embedding)
-    assert adata.uns["ies"]["names"].tolist() == list(expected.names)
-    other = select(adata, use="X", key_added="mine", bandwidth=1.0, **SIZES)
-    np.testing.assert_allclose(adata.obsm["X_mine"], expected.embedding, rtol=0, atol=1e-12)
-    assert other.subset == tuple(adata.uns["mine"]["subset"])
+def both_sides(graph):
+    return graph.maximum(graph.T)
 
 
-def test_the_graph_is_the_kernel_as_it_is(adata):
-    """An empty diagonal stays empty, as in ``kernel=`` and in scanpy."""
-    graph = adata.obsp["connectivities"]
-    assert graph.diagonal().max() == 0
-    adata.obsp["own"] = graph + 2 * scipy.sparse.identity(700)
-    for use in ("connectivities", "own"):
-        expected = select_coordinates(kernel=adata.obsp[use], **SIZES)
-        np.testing.assert_array_equal(select(adata, use=use, **SIZES).embedding, expected.embedding)
-    with refused("self_loops.entry"):
-        select(adata, use="connectivities", self_loops=False, **SIZES)
+@pytest.mark.parametrize(
+    ("use", "known", "given"),
+    [
+        ("X_pca", {"bandwidth": 1.0}, lambda cells: {"X": cells.obsm["X_pca"]}),
+        ("X", {"bandwidth": 1.0}, lambda cells: {"X": cells.obsm["X_pca"]}),
+        ("connectivities", {}, lambda cells: {"kernel": cells.obsp["connectivities"]}),  # an empty diagonal stays empty
+        ("own", {}, lambda cells: {"kernel": cells.obsp["own"]}),
+        ("distances", {"bandwidth": 0.6}, lambda cells: {"graph": both_sides(cells.obsp["distances"])}),
+        ("mine_distances", {"bandwidth": 0.6}, lambda cells: {"graph": both_sides(cells.obsp["distances"])}),
+        ("far", {"bandwidth": 0.6}, lambda cells: {"graph": both_sides(cells.obsp["distances"])}),
+    ],
+)
+def test_what_the_cells_hold_is_taken_for_what_it_is(adata, use, known, given):
+    assert adata.obsp["connectivities"].diagonal().max() == 0
+    adata.obsp["own"] = adata.obsp["connectivities"] + 2 * scipy.sparse.identity(700)
+    for name in ("distances", "mine_distances", "far"):
+        adata.obsp[name] = scanpy_distances(adata.obsm["X_pca"])
+    adata.uns["mine"] = {"distances_key": "far"}
+    expected = select_coordinates(**given(adata), **known, **SIZES)
+    assert select(adata, use=use, key_added="own", **known, **SIZES).subset == expected.subset
+    np.testing.assert_allclose(adata.obsm["X_own"], expected.embedding, rtol=0, atol=1e-12)
+    assert adata.uns["own"]["names"].tolist() == list(expected.names)
+    if use == "far":
+        with refused("entry.automatic"):
+            select(adata, use=use, **SIZES)
 
 
 def test_eigenvalues_are_those_of_scanpy(adata):
@@ -114,17 +122,6 @@ def scanpy_distances(X, k=15):
     nearest = np.argsort(distances, axis=1)[:, 1 : k + 1]
     rows = np.repeat(np.arange(len(X)), k)
     return scipy.sparse.csr_matrix((distances[rows, nearest.ravel()], (rows, nearest.ravel())), shape=distances.shape)
-
-
-@pytest.mark.parametrize("name", ["distances", "mine_distances", "far"])
-def test_distances_are_a_graph(adata, name):
-    adata.obsp[name] = scanpy_distances(adata.obsm["X_pca"])
-    adata.uns["mine"] = {"distances_key": "far"}
-    graph = adata.obsp[name]
-    expected = select_coordinates(graph=graph.maximum(graph.T), bandwidth=0.6, **SIZES)
-    np.testing.assert_array_equal(select(adata, use=name, bandwidth=0.6, **SIZES).embedding, expected.embedding)
-    with refused("entry.automatic"):
-        select(adata, use=name, **SIZES)
 
 
 def test_copies_of_a_cell_stay_neighbours(adata):
