@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..constraints import Integer, Seed
 from .console import Console, address, announce_compiling, say
-from .parser import add_command, add_talk, check_file, count, seed
-
-FEWEST = 22  # points for 20 eigenvectors
+from .parser import add_command, add_talk, check_file, read_by
 
 
 def add(commands: Any) -> None:
@@ -20,12 +19,13 @@ def add(commands: Any) -> None:
     data = add_command(commands, "data", run_data, about, "ies-gpu data D1 -o d1.npy")
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
     data.add_argument("-o", "--output", metavar="FILE.NPY", help=".npy or .csv file (d1.npy for D1)")
-    data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
-    data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
+    data.add_argument("-n", "--n", type=read_by(Integer(1)), metavar="N", help="number of points (as in the paper)")
+    data.add_argument("--seed", type=read_by(Seed(0)), default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
     demo = add_command(commands, "demo", run_demo, "see it work on a long strip", "ies-gpu demo -o my-folder")
     demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="output folder (ies-gpu-demo)")
-    demo.add_argument("-n", "--n", type=count, metavar="N", default=10_000, help="number of points (10,000)")
+    enough = read_by(Integer(22))  # for 20 eigenvectors
+    demo.add_argument("-n", "--n", type=enough, metavar="N", default=10_000, help="number of points (10,000)")
     add_talk(demo)
 
 
@@ -61,8 +61,6 @@ def run_data(args: argparse.Namespace, console: Console) -> int:
 
 
 def run_demo(args: argparse.Namespace, console: Console) -> int:
-    if args.n < FEWEST:
-        args.parser.error(f"-n must be {FEWEST} or more, got {args.n}")
     announce_compiling(console)
     tell_story(args.output, args.n, say=(lambda _: None) if args.quiet else say, progress=console.progress)
     return 0

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .. import __version__
+from ..constraints import Integer
 from ..findings import render
 from .console import Console, listed, say, say_json
-from .parser import add_command, add_talk, count, device, in_flags
+from .parser import add_command, add_options, add_talk, in_flags, read_by
 
-FEWEST_POINTS = 1_000
 LIBRARIES = {  # and what is missing without them
     **dict.fromkeys(("numpy", "scipy", "threadpoolctl", "tqdm"), "needed"),
     **{"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"},
@@ -26,23 +26,19 @@ NO_GPU = "no GPU was tested: this compares the CPU kernels with plain code (--de
 def add(commands: Any) -> None:
     text, example = "show what is installed and which device would be used", "ies-gpu doctor --selftest --device cuda"
     doctor = add_command(commands, "doctor", run, text, example)
+    add_options(doctor, "device")
     option = doctor.add_argument_group("self-test").add_argument
     option("--selftest", action="store_true", help="compare the device with the CPU (takes minutes)")
-    option("--points", type=count, metavar="N", help="points per data set (10000)")
-    option("--device", type=device, metavar="DEV", help="auto, cpu, cuda or cuda:N (auto: a GPU if there is one)")
+    option("--points", type=read_by(Integer(1000)), metavar="N", help="points per data set (10000)")
     add_talk(doctor, as_json="print the report as one JSON object, which you can attach to an issue", progress=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    for name in ("points", "device"):
-        if getattr(args, name) and not args.selftest:
-            args.parser.error(f"--{name} needs --selftest")
-    points, device = args.points or 10_000, args.device or "auto"
-    if points < FEWEST_POINTS:
-        args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
-    facts = examine(device)
+    if args.points and not args.selftest:
+        args.parser.error("--points needs --selftest")
+    facts = examine(args.device)
     if args.selftest:
-        return run_selftest(facts, device, points, as_json=args.json)
+        return run_selftest(facts, args.device, args.points or 10_000, as_json=args.json)
     say_json(facts) if args.json else tell(facts)
     return 0
 

@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..constraints import Constraint, Device, Integer, Seed, Switch, Words
+from ..constraints import Constraint, Switch, Words
 from ..files.remote import shown
 from ..findings import Finding, in_python, sentence
 from ..options import DEFAULTS, TABLE
@@ -163,9 +163,6 @@ def read_by(accepts: Constraint) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error).strip()) from None
 
     return value
-
-
-count, seed, device = read_by(Integer(1)), read_by(Seed(0)), read_by(Device())
 
 
 def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:

@@ -179,6 +179,8 @@ def pairwise_distances(R: Array) -> Array:
 def planar_angles(R: Array) -> Array:
     """Compute the inner angles of all triangles of atoms, which are the same for a molecule and its mirror image.
 
+    Two atoms that coincide have no angle, and are an error.
+
     Parameters
     ----------
     R : ndarray of shape (n_frames, n_atoms, 3)
@@ -189,11 +191,6 @@ def planar_angles(R: Array) -> Array:
     ndarray of shape (n_frames, 3 * C(n_atoms, 3))
         In radians. Triangles (0, 1, 2), (0, 1, 3), ... in lexicographic order, each with the angles at its first,
         second and third atom.
-
-    Raises
-    ------
-    ValueError
-        If two atoms of a frame coincide, because their angles are undefined.
 
     Examples
     --------
