@@ -45,9 +45,7 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     {examples}
     >>> figure = plot.path(selection)
     """
-    chosen = next(k for k, each in enumerate(check_selection(selection).path) if each.subset == selection.subset)
-    first = max(0, chosen + 2 - MAX_BOXES)  # the chosen one is among those shown
-    sets = slice(first, first + MAX_BOXES)
+    sets = shown_sets(check_selection(selection))
     if ax is not None:
         pair = check_members("ax", ax, "two axes")
         if len(pair) != 2:
@@ -62,6 +60,13 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     draw_path(pair[0], selection, sets)
     draw_regrets(pair[1], selection, sets)
     return pair[0].figure
+
+
+def shown_sets(selection: Selection, most: int = MAX_BOXES) -> slice:
+    """Return which sets of the path to show, with the chosen one among them."""
+    chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
+    first = max(0, chosen + 2 - most)
+    return slice(first, first + most)
 
 
 def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
