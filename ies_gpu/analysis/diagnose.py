@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..choice.criterion import log_volumes
-from ..choice.folds import (
+from ..choice.faults import (
     COLLAPSED,
     FLAT,
     SMALLEST,

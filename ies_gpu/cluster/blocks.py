@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import Backend, get_backend
 from ..backend.array import sample_rows, spaced_rows
 from ..backend.steps import step
-from ..choice.lost import SAMPLE as LOOKED_AT
+from ..choice.faults import SAMPLE as LOOKED_AT
 from ..embedding.graph import ordered_radius_graph, rescale_to_radius
 from ..embedding.laplacian import Laplacian, apply_gaussian
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order

@@ -14,7 +14,7 @@ from ..embedding.nystrom import KernelRule
 from ..findings import IESWarning, brief, listen, option, refusal
 from ..options import AUTO, LOCAL, is_auto
 from ..parameters.dimension import estimate_dimension
-from ..parameters.explained import unexplained_variance
+from ..parameters.judgement import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import Model, make_model
 from ..results.selection import ROWS, Selection

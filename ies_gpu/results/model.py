@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
-from ..backend.array import Array
+from ..backend.array import Array, column_units
 from ..backend.machine import cached_property
+from ..choice.faults import mean_over
 from ..choice.naming import coordinate_names
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
 from ..findings import brief, option, refusal
 from ..options import LOCAL
-from ..parameters.explained import points_at, unexplained_variance
+from ..parameters.judgement import unexplained_variance
 from ..run.run import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .selection import Selection, check_names, names_of, turned, used_points
@@ -193,7 +195,9 @@ class Model:
             text = f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}"
             raise refusal("Y.columns", text)
         with home.active():
-            found = points_at(Y, X, chosen, min(NEIGHBOURS, len(X)))
+            unit = column_units(chosen)
+            near = KDTree(to_host(chosen / unit)).query(to_host(Y / unit), min(NEIGHBOURS, len(X)))[1]
+            found = mean_over(X, home.asarray(near.reshape(len(Y), -1)))
             found[to_device(missing, home).any(axis=1)] = home.xp.nan
             return found
 

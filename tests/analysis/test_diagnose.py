@@ -11,7 +11,7 @@ import ies_gpu
 from ies_gpu import diagnose, plot
 from ies_gpu.analysis.diagnose import stretched
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.choice.folds import Sample, collapse
+from ies_gpu.choice.faults import Sample, collapse
 from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
 from tests.said import refused

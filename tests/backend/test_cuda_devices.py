@@ -20,7 +20,7 @@ import ies_gpu
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
 from ies_gpu.embedding.laplacian import reorder
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.backends import needs_cupy, sent
 from tests.extension import nystrom_extension
 from tests.real_cupy import plugged_in

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks import shapes
 from ies_gpu import DisconnectedGraphError, diagnose, plot, select_coordinates, select_each_part
 from ies_gpu.embedding.points import SCATTERED
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.manifolds import rectangle
 from tests.said import refused, warned
 from tests.thorough import first_of

@@ -18,10 +18,9 @@ from ies_gpu import (
     knn_graph,
     select_coordinates,
 )
-from ies_gpu.choice.lost import ground_of_points
+from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
-from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
+from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings, unexplained_variance
 from tests.said import warned
 from tests.thorough import first_of
 

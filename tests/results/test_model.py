@@ -12,7 +12,7 @@ import pytest
 
 from ies_gpu import Model, Selection, datasets, load, radius_graph, select_coordinates
 from ies_gpu.cli import main
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from ies_gpu.results import storage
 from tests.backends import each_device
 from tests.said import refused, warned

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gegenbauer
 
 from ies_gpu import gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
-from ies_gpu.choice.lost import (
+from ies_gpu.choice.faults import (
     NEIGHBOURS,
     ORDER,
     averages_of,
