@@ -29,8 +29,7 @@ from ..embedding.points import SURE, refuse_alike, sampled_degree
 from ..embedding.transition import SparseMatrix
 from ..findings import ClusterError, brief, option, refusal
 from ..options import Options
-from ..results.selection import ROWS, digest_of_rows
-from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
+from ..validation import LARGEST, ROWS, check_real_array, check_unmasked, digest_of_rows, refuse_points
 from .team import PARSING, Team, calls, item, joined
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from ..parameters.dimension import estimate_dimension
 from ..parameters.judgement import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import Model, make_model
-from ..results.selection import ROWS, Selection
+from ..results.selection import Selection
 from ..results.text import in_input_rows
 from ..select import select_coordinates
-from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
+from ..validation import ROWS, check_points, check_sparse_storage, check_square_sparse, check_text
 
 __all__ = ["select", "transform"]
 UNCHANGED = 0.05  # of a coordinate's size that cells of the map may be off; 0.03 where two thirds of them were dropped

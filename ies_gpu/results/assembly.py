@@ -22,8 +22,8 @@ from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
 from ..run.run import Run, versions
-from ..validation import check_points
-from .selection import Ranking, Selection, as_words, points_digest
+from ..validation import check_points, points_digest
+from .selection import Ranking, Selection, as_words
 
 if TYPE_CHECKING:
     from ..run.fit import Fit, Inputs
