@@ -16,7 +16,7 @@ old, new = cells[::2].copy(), cells[1::2].copy()
 # From the graph of ``scanpy.pp.neighbors``: every cell gets a place, however far apart the clusters are. The verdict is
 # doubtful, and rightly: these cells are clusters rather than one sheet.
 
-selection = ies_gpu.anndata.select(cells, use="connectivities", subset_size=2)
+selection = ies_gpu.anndata.select(cells, use="connectivities", intrinsic_dim=2, subset_size=2)
 print(selection)
 ies_gpu.plot.embedding(selection, colors=cells.obs["bulk_labels"]).savefig("cells-graph.png")
 

@@ -104,14 +104,16 @@ class Diagnosis:
     knots_checked: bool = True
 
     @property
+    def rows(self) -> dict[str, np.ndarray]:
+        """The points in each kind of finding."""
+        kinds = {"dependency": self.dependencies, "knot": self.knots}
+        kinds |= {"crossing": (self.crossings,), "overlap": (self.overlaps,)}
+        return {kind: np.unique(np.concatenate([*map(np.ravel, own), []]).astype(int)) for kind, own in kinds.items()}
+
+    @property
     def counts(self) -> dict[str, int]:
         """The number of points in each kind of finding."""
-        return {
-            "dependency": sum(map(len, self.dependencies)),
-            "knot": sum(map(len, self.knots)),
-            "crossing": len(np.unique(self.crossings)),
-            "overlap": len(np.unique(self.overlaps)),
-        }
+        return {kind: len(rows) for kind, rows in self.rows.items()}
 
     @property
     def clean(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -187,26 +187,18 @@ def choose_coordinates(
 # --- another sample -------------------------------------------------------------------------------------------------
 
 
-class NearPair(NamedTuple):
-    """Two neighbouring coordinates, 0-based, whose eigenvalues nearly coincide, and their relative difference."""
-
-    first: int
-    second: int
-    difference: float
-
-
-def near_pairs(eigenvalues: np.ndarray) -> tuple[NearPair, ...]:
-    """Return neighbours with ``(larger - smaller) / larger <= 0.05``."""
+def near_pairs(eigenvalues: np.ndarray) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of neighbours with ``(larger - smaller) / larger <= 0.05``."""
     values = np.asarray(eigenvalues, dtype=float)
     differences = np.diff(values) / np.maximum(np.abs(values[1:]), 1e-300)
-    return tuple(NearPair(int(k), int(k) + 1, float(differences[k])) for k in np.flatnonzero(differences <= NEAR))
+    return tuple((k, k + 1) for k in np.flatnonzero(differences <= NEAR).tolist())
 
 
-def same_up_to_twins(one: tuple[int, ...], other: tuple[int, ...], pairs: tuple[NearPair, ...]) -> bool:
+def same_up_to_twins(one: tuple[int, ...], other: tuple[int, ...], pairs: tuple[tuple[int, int], ...]) -> bool:
     """Whether two sets take as many members from each run of nearly equal eigenvalues."""
     group = {k: k for k in (*one, *other)}
-    for pair in pairs:  # rising, so that runs of three and more are joined too
-        group[pair.second] = group.get(pair.first, pair.first)
+    for first, second in pairs:  # rising, so that runs of three and more are joined too
+        group[second] = group.get(first, first)
     return sorted(group.get(k, k) for k in one) == sorted(group.get(k, k) for k in other)
 
 

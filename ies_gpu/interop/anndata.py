@@ -12,10 +12,7 @@ from ..backend.array import Array, spaced_rows
 from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
 from ..findings import IESWarning, brief, listen, option, refusal
-from ..options import AUTO, LOCAL, is_auto
-from ..parameters.dimension import estimate_dimension
-from ..parameters.judgement import unexplained_variance
-from ..parameters.scan import FALL
+from ..options import LOCAL
 from ..results.model import Model, make_model
 from ..results.selection import Selection
 from ..results.text import in_input_rows
@@ -45,8 +42,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     key_added : str, default "ies"
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
     **options : dict
-        Options of :func:`ies_gpu.select_coordinates`. With a matrix in ``adata.obsp``, ``intrinsic_dim`` and
-        ``subset_size`` are found from the points that the neighbours were computed from.
+        Options of :func:`ies_gpu.select_coordinates`. A matrix in ``adata.obsp`` needs ``intrinsic_dim`` and
+        ``subset_size``, such as :func:`ies_gpu.estimate_parameters` finds for ``adata.obsm["X_pca"]``.
 
     Returns
     -------
@@ -65,8 +62,7 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     check_text("use", use)
     check_text("key_added", key_added)
     entry, value = entry_of(adata, use)
-    given = {entry: value}
-    selection = select_coordinates(**given, **options) if entry == "X" else _from_graph(adata, use, given, **options)
+    selection = select_coordinates(**{entry: value}, **options)
     adata.obsm[f"X_{key_added}"] = in_input_rows(selection, adata.n_obs)
     adata.uns[key_added] = summary(selection, use)
     if selection.rotation is not None:  # new cells are placed by the eigenvectors
@@ -181,32 +177,6 @@ def entry_of(adata: Any, use: str) -> tuple[str, Any]:
     if use == "distances" or use.endswith("_distances") or use in named:  # scanpy's names
         return "graph", both_ways(check_square_sparse(name, value, add=False))[0]
     return "kernel", scipy.sparse.csr_array(value)
-
-
-def _from_graph(
-    adata: Any, use: str, given: dict[str, Any], *, intrinsic_dim: Any = AUTO, subset_size: Any = AUTO, **options: Any
-) -> Selection:
-    """Choose from a graph or kernel; sizes that are "auto" are found from the points that it was made of."""
-    d, s = intrinsic_dim, subset_size
-    if not (is_auto(d) or is_auto(s)):
-        return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
-    key = use.removesuffix("connectivities").removesuffix("distances").removesuffix("_") or "neighbors"
-    space = dict(adata.uns.get(key) or {}).get("params", {}).get("use_rep") or "X_pca"
-    if space not in adata.obsm:
-        text = f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
-        advice = "give both, or run scanpy.pp.pca(adata)"
-        raise refusal("use.points", f"{text}adata.obsm[{space!r}], which is missing", advice)
-    points = np.asarray(to_host(adata.obsm[space]), dtype=float)
-    if is_auto(d):
-        d = min(estimate_dimension(points).value, np.inf if is_auto(s) else s)
-    best, left = None, np.inf
-    for size in range(d, 2 * d + 1) if is_auto(s) else [s]:  # one more as long as it explains more of the variance
-        found = select_coordinates(**given, intrinsic_dim=d, subset_size=size, **options)
-        still = unexplained_variance(points[to_host(found.points)], to_host(found.embedding))
-        if best is not None and left - still < FALL:
-            break
-        best, left = found, still
-    return best if best is not None else found
 
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
 @style.picture
-def path(selection: Selection, *, ax: Any = None) -> Figure:
+def path(selection: Selection) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
@@ -37,8 +37,6 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     Parameters
     ----------
     {selection}
-    ax : pair of matplotlib.axes.Axes, optional
-        Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes.
 
     {returns}
 
@@ -46,20 +44,13 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     >>> figure = plot.path(selection)
     """
     sets = shown_sets(check_selection(selection))
-    if ax is not None:
-        pair = check_members("ax", ax, "two axes")
-        if len(pair) != 2:
-            raise refusal("ax.number", f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
-        for axes in pair:
-            style.check_axes(axes, 2)
-    else:
-        figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
-        pair = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        more = f" ({count} of {total} sets)" if count < total else ""
-        figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
-    draw_path(pair[0], selection, sets)
-    draw_regrets(pair[1], selection, sets)
-    return pair[0].figure
+    figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    more = f" ({count} of {total} sets)" if count < total else ""
+    figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
+    draw_path(left, selection, sets)
+    draw_regrets(right, selection, sets)
+    return figure
 
 
 def shown_sets(selection: Selection, most: int = MAX_BOXES) -> slice:
@@ -169,7 +160,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
 
 
 @style.picture
-def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure:
+def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
     Parameters
@@ -178,8 +169,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
         The result of :func:`ies_gpu.diagnose`.
     points : array of shape (n, D), optional
         The data, or its true parameters, for a second panel, which shows the first 3 columns.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw the map into, without a second panel; with ``projection="3d"`` for three coordinates.
 
     {returns}
 
@@ -191,10 +180,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     if len(found.subset) < 2:
         raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = style.unit_mean_square(found.embedding)[:, :3]
-    if ax is not None:
-        draw_findings(style.check_axes(ax, Y.shape[1]), Y, found)
-        ax.legend(markerscale=3)
-        return ax.figure
     data = None if points is None else style.on_host(check_real_array("points", points, 2))
     figure = style.new_figure(6.5 if data is None else 11, 4.8)
     left = figure.add_subplot(1, 1 if data is None else 2, 1, projection="3d" if Y.shape[1] == 3 else None)
@@ -216,11 +201,9 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
 
 def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[str] = ()) -> None:
     """Draw points with what was found at them, and lines between those that cross; without labels, the map."""
-    parts = (found.dependencies, found.knots, (found.crossings,), (found.overlaps,))
-    groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
-    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), style.mark_size(len(Y))
+    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate([*found.rows.values()])), style.mark_size(len(Y))
     style.scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
-    for number, (name, rows) in enumerate(zip(found.counts, groups, strict=True)):
+    for number, (name, rows) in enumerate(found.rows.items()):
         if len(rows):
             style.scatter(axes, Y[rows], s=3 * size, c=style.tint(number), label=f"{name} ({len(rows):,})", zorder=3)
     for a, b in found.crossings[:PAIRS]:
@@ -264,15 +247,6 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
 def one_panel(ax: Any, width: float, height: float) -> Any:
     """Return the user's axes, or those of a new figure."""
     return style.new_figure(width, height).subplots() if ax is None else style.check_axes(ax, 2)
-
-
-@style.picture
-def dimension_figure(estimate: Any) -> Figure:
-    """Return the spectrum behind a dimension."""
-    axes = one_panel(None, 6.4, 4.2)
-    axes.figure.suptitle(f"Intrinsic dimension {estimate.value}", fontsize=12)
-    draw_spectrum(axes, estimate.curve, estimate.value)
-    return axes.figure
 
 
 def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:

@@ -43,7 +43,6 @@ LISTED = 500  # sets in the table
 BEST = 20  # of the ranking with volumes in the page, besides those on the path
 CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
-FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 MISSING = 65_535  # stands for a value that is not there
 STEPS = MISSING - 1  # in which columns are stored
 STOPS = 33  # colours that the page is given of a colour map
@@ -343,16 +342,14 @@ def input_of(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[
 
 def diagnosis_of(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
     kinds = np.zeros(len(found.collapse), dtype=int)
-    groups = ((found.overlaps,), (found.crossings,), found.knots, found.dependencies)
-    for kind, members in zip((4, 3, 2, 1), groups, strict=True):
-        for each in members:
-            kinds[each.astype(np.int64)] = kind
+    for kind, members in reversed([*enumerate(found.rows.values(), 1)]):  # the first ones count most
+        kinds[members] = kind
     return {
         "verdict": in_symbols(found.verdict),
         "subset": found.subset,
         "counts": found.counts,
         "clean": found.clean,
-        "kinds": {"name": "finding", "classes": FINDINGS, "values": pack(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
+        "kinds": {"name": "finding", "classes": ["nothing found", *found.rows], "values": pack(kinds[rows], 0.0, 4.0)},
         "collapse": {"name": "collapse (log10)", "values": pack(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
     }
 

@@ -11,7 +11,7 @@ import pytest
 import ies_gpu
 from ies_gpu import selection_stability
 from ies_gpu.analysis.stability import Stability, chosen_by, matched_subset
-from ies_gpu.choice.search import NearPair, same_up_to_twins
+from ies_gpu.choice.search import same_up_to_twins
 from ies_gpu.datasets import synthetic
 from ies_gpu.findings import NotConvergedError, refusal
 from tests.manifolds import identified, neumann, rectangle
@@ -27,12 +27,12 @@ def strip():
 
 def test_subsamples_choose_the_same_functions(strip):
     points, fit = strip
-    found = selection_stability(fit, X=points, n_refits=6, n_threads=1)
+    found = selection_stability(fit, X=points, n_refits=6)
     assert found.subset == fit.subset and found.n_refits + found.failed_refits == 6
     assert sum(found.refits.values()) == pytest.approx(1)
     assert found.confidence < found.recurrence < 1
     assert found.confidence <= found.confidence_up_to_twins
-    again = selection_stability(fit, X=points, n_refits=6, n_threads=1)
+    again = selection_stability(fit, X=points, n_refits=6)
     assert again.refits == found.refits
     assert all(len(line) <= 80 for line in repr(found).splitlines())
 
@@ -49,7 +49,7 @@ def test_permuted_eigenvectors_are_recognised(strip, rng):
 
 
 def test_twins():
-    pairs = (NearPair(5, 6, 0.02), NearPair(6, 7, 0.03))
+    pairs = ((5, 6), (6, 7))
     shares = {(0, 6): 0.5, (0, 7): 0.25, (0, 5): 0.15, (0, 4): 0.1}
     found = Stability((0, 6), shares, 20, 0, pairs)
     same = [same_up_to_twins((0, 6), other, pairs) for other in ((0, 5), (0, 7), (0, 4), (1, 6))]
@@ -88,18 +88,8 @@ def test_subsamples_that_fall_apart_are_told():
     found = selection_stability(fit, X=points, n_refits=3)
     assert found.failed_refits == 3 and found.confidence is None
     assert "3 of 3 subsamples fell apart" in found.verdict
-    wider = selection_stability(fit, X=points, n_refits=3, bandwidth=8 * 2.1 / 3 / 149)
-    assert wider.failed_refits == 0  # as the advice says: the radius grows with the bandwidth
     with refused("share.too_few"):
         selection_stability(fit, X=points, share=0.04)
-
-
-def test_a_graph_of_nearest_neighbours_has_no_radius(strip):
-    """What the selection knows of its graph is dropped where the refits get another."""
-    points, fit = strip
-    known = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"n_neighbors": 30, "radius": None}}
-    for made, other in ((fit, {"n_neighbors": 30}), (replace(fit, diagnostics=known), {"radius": 0.3})):
-        assert selection_stability(made, X=points, n_refits=1, n_threads=1, **other).n_refits == 1
 
 
 @pytest.mark.parametrize("s", [1, 2])
@@ -117,10 +107,7 @@ def test_a_curve(s):
     [
         ({"n_refits": 0}, "n_refits.range"),
         ({"X": np.eye(10)[:, :3]}, "X.rows"),
-        ({"n_components": None}, "n_components.type"),
         ({"share": 0}, "share.range"),
-        ({"bandwith": 0.3}, "options.unknown"),
-        ({"graph": np.eye(3)}, "options.unknown"),
         ({"selection": 3}, "selection.type"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

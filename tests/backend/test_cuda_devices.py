@@ -98,9 +98,7 @@ ON_HOST = {
     "Selection.save": lambda at: (at.selection.save(at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
     "Model.save": lambda at: (at.model.save(at.folder / "model.npz"), ies_gpu.load(at.folder / "model.npz")),
     "anndata.select(X)": lambda at: ies_gpu.anndata.select(cells(at, sparse=True), use="X", **ALL),
-    "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(
-        cells(at), use="connectivities", bandwidth=BANDWIDTH, n_components=6
-    ),
+    "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(cells(at), use="connectivities", **ALL),
     "anndata.select(distances)": lambda at: ies_gpu.anndata.select(cells(at), use="distances", **ALL),
     "anndata.transform(X)": lambda at: ies_gpu.anndata.transform(mapped(at, "X"), cells(at, sparse=True)),
     "Model.inverse_error": lambda at: at.model.inverse_error,

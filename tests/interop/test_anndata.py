@@ -135,18 +135,6 @@ def test_copies_of_a_cell_stay_neighbours(adata):
     np.testing.assert_array_equal(graph.toarray(), np.maximum(stored.toarray(), stored.toarray().T))
 
 
-def test_sizes_of_a_graph_are_found_from_its_points(adata):
-    found = select(adata, use="connectivities")
-    assert found.diagnostics["parameters"]["intrinsic_dim"] == 2 and len(found.subset) in (2, 3)
-    assert len(select(adata, use="connectivities", subset_size=2).subset) == 2
-    del adata.obsm["X_pca"]
-    with refused("use.points"):
-        select(adata, use="connectivities")
-    adata.uns["neighbors"] = {"params": {"use_rep": "X_other"}}
-    adata.obsm["X_other"] = adata.X.toarray()
-    assert select(adata, use="connectivities").subset == found.subset
-
-
 @pytest.mark.parametrize(("use", "more"), [("X_pca", {}), ("X", {}), ("X_pca", {"n_neighbors": 20})])
 def test_other_cells_go_into_the_same_map(adata, tmp_path, use, more):
     first, second = adata[::2].copy(), adata[1::2].copy()

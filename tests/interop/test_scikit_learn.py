@@ -116,9 +116,8 @@ def test_a_grid_is_searched(roll):
 def test_points_left_out_of_the_graph_count_as_new(strip):
     X = np.vstack([strip.X, [[1e3, 0, 0]]])
     for isolated, missing in (("nearest", 0), ("nan", 2)):
-        with warned("graph.left_out"), warned("points.isolated") as said:
+        with warned("graph.left_out"):
             fitted = chooser(disconnected="largest", isolated=isolated).fit(X)
-        assert "1 of 1,001 training points" in said[0].text and said[0].text.endswith("(rows 1000)")
         with warned("new_points.isolated"):
             again = fitted.transform(X)
         np.testing.assert_allclose(fitted.embedding_, again, rtol=0, atol=1e-8)
@@ -229,7 +228,7 @@ def test_precomputed_distances_in_a_search_and_in_parts(strip):
     search = GridSearchCV(pipe, {"independentcoordinates__bandwidth": [1.5, 2.0]}, cv=3)
     assert search.fit(pairwise_distances(X), y).best_score_ > 0.8  # folds take rows and columns
     apart = pairwise_distances(np.vstack([X, X[:3] + 1000]))
-    with warned("graph.left_out"), warned("points.isolated"):
+    with warned("graph.left_out"):
         fitted = chooser(bandwidth=1.5, metric="precomputed", disconnected="largest").fit(apart)
     with warned("new_points.isolated"):
         placed = fitted.transform(apart)

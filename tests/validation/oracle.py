@@ -32,7 +32,7 @@ INTERNAL = {
 }
 # fmt: off
 CHECKS |= INTERNAL | {
-    "backend_of": results.devices, "DimensionEstimate.plot": data.pictures,
+    "backend_of": results.devices,
     "Selection.save": results.saved_selection, "load": results.saved_selection, "Model.save": results.saved_model,
     "Selection.model": results.selection_model,
     "Model.transform": results.model_transform, "Model.inverse_transform": results.model_inverse_transform,
