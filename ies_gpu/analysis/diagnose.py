@@ -17,7 +17,7 @@ all points apart. With as many coordinates as dimensions, the map's volume has a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
-from ..choice.criterion import log_volumes
+from ..choice.criterion import check_spanning, log_volumes
 from ..choice.faults import (
+    AROUND,
     COLLAPSED,
     FLAT,
     SMALLEST,
@@ -43,8 +44,8 @@ from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
-from ..results.selection import Selection, check_selection, used_points, with_turned
-from ..validation import check_integer, check_points
+from ..results.selection import Selection, bases_of, check_selection, used_points
+from ..validation import check_points
 
 Groups = tuple[np.ndarray, ...]
 REGION = 0.1  # of the points: a flat, collapsed region of as many is a dependency, a smaller one a knot
@@ -143,9 +144,8 @@ class Diagnosis:
 
 @at_home
 def diagnose(
-    selection: Selection, *, X: Array = None, laplacian: Any = None, subset: Sequence[int | str] | None = None,
-    n_neighbors: int = 15,
-) -> Diagnosis:  # fmt: skip
+    selection: Selection, *, X: Array = None, laplacian: Any = None, subset: Sequence[int | str] | None = None
+) -> Diagnosis:
     """Look for places where the chosen coordinates fail to be a map.
 
     It finds functional dependencies and knots, where the map loses a dimension, and crossings and overlaps, where
@@ -156,14 +156,12 @@ def diagnose(
     selection : Selection
         A result with its tangent bases.
     X : array-like of shape (n_samples, n_features), optional
-        The points of the run. They give its graph, which says which points are connected. Without a graph, the
-        ``n_neighbors`` nearest points in all eigenvectors stand in.
+        The points of the run. They give its graph, which says which points are connected. Without a graph, the nearest
+        points in all eigenvectors stand in.
     laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
         The Laplacian (or ``I - P``) of the points in the map, for runs from a graph or kernel of your own.
     subset : sequence of int or str, optional
         The set to examine, as 0-based numbers or names such as "phi7"; the chosen set by default.
-    n_neighbors : int, default=15
-        Size of the neighbourhoods that are compared.
 
     Returns
     -------
@@ -186,23 +184,17 @@ def diagnose(
     True
     """
     check_selection(selection)
-    Y, values, bases = with_turned(selection if subset is None else replace(selection, rotation=None), bases=True)
-    Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
-    n = len(Y)
-    chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
-    k = check_integer("n_neighbors", n_neighbors, low=3, high=n - 1, why=f" for {n} points")
-    volumes = np.exp(to_host(selection.score(chosen)))  # checks the set and the bases
-    if subset is None and selection.rotation is not None:
-        volumes = np.exp(log_volumes(bases, np.array([chosen], dtype=np.int32))[:, 0])
+    sample = sample_of(selection, turned=subset is None)
+    (n, m), k = sample.coordinates.shape, min(AROUND, len(sample.coordinates) - 1)
+    chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, m)))
+    volumes = np.exp(log_volumes(sample.bases, check_spanning([chosen], sample.bases, "subset"))[:, 0])
     if X is not None:
         points = used_points(selection, check_points(X))
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
-    adjacency, has_graph, notes = _adjacency(laplacian, Y, values, k)
-    bases, sigma = (to_host(array).astype(float) for array in (bases, selection.singular_values))
-    sample = Sample(Y, bases, sigma, values)
+    adjacency, has_graph, notes = _adjacency(laplacian, sample.coordinates, sample.eigenvalues, k)
     every, jacobian = sample.commute, sample.jacobian(chosen)
     found = collapse(every, chosen, k)
-    folds = find_folds(bases, jacobian, found.in_all)
+    folds = find_folds(sample.bases, jacobian, found.in_all)
     if folds is None and not has_graph:
         notes += (NO_KNOTS,)
     copied = float((found.within < COPY).mean())
@@ -217,10 +209,10 @@ def diagnose(
     share = float((flat < FLAT).mean())
     undecided = share >= MOSTLY and not large
     if undecided:
-        more = "" if laplacian is not None or X is not None else ", pass X"
+        more = "" if laplacian is not None or X is not None else ", or pass X"
         notes = (
             f"The map is flat at {share:.0%} of the points, but neighbourhoods of {k} among {n:,} are too wide to tell "
-            f"thin from folded; lower n_neighbors{more}, or use more points",
+            f"thin from folded; use more points{more}",
             *notes,
         )
     if folds is None:
@@ -231,10 +223,23 @@ def diagnose(
     crossing = angles >= ANGLE
     crossing, overlapping = (part if part.sum() >= least else part & False for part in (crossing, ~crossing))  # chance
     return Diagnosis(
-        subset=chosen, embedding=Y[:, list(chosen)], collapse=found.ratio, flatness=flat, volumes=volumes,
-        dependencies=tuple(large), knots=tuple(knots), crossings=pairs[crossing], overlaps=pairs[overlapping],
-        angles=angles[crossing], notes=notes, undecided=undecided, knots_checked=has_graph or folds is not None,
+        subset=chosen, embedding=sample.coordinates[:, list(chosen)], collapse=found.ratio, flatness=flat,
+        volumes=volumes, dependencies=tuple(large), knots=tuple(knots), crossings=pairs[crossing],
+        overlaps=pairs[overlapping], angles=angles[crossing], notes=notes, undecided=undecided,
+        knots_checked=has_graph or folds is not None,
     )  # fmt: skip
+
+
+def sample_of(selection: Selection, turned: bool) -> Sample:
+    """Return all points of a map on the host, with coordinates of length 1, the chosen ones turned if asked for."""
+    Y, bases, sigma = selection.coordinates, bases_of(selection), selection.singular_values
+    Y, bases, sigma, values = (to_host(array).astype(float) for array in (Y, bases, sigma, selection.eigenvalues))
+    lengths = np.maximum(np.linalg.norm(Y, axis=0), 1e-300)
+    found = Sample(Y / lengths, bases, sigma, values)
+    if selection.rotation is None or not turned:
+        return found
+    weights = to_host(selection.rotation) * lengths[:, None] / lengths[list(selection.subset)]
+    return found.turned(selection.subset, weights)
 
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:

@@ -11,8 +11,7 @@ from ..backend import backend_of, to_host
 from ..backend.array import Array, spaced_rows
 from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
-from ..findings import IESWarning, brief, listen, option, refusal
-from ..options import LOCAL
+from ..findings import IESWarning, brief, listen, refusal
 from ..results.model import Model, make_model
 from ..results.selection import Selection
 from ..results.text import in_input_rows
@@ -111,9 +110,6 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     if entry != "X":
         text = f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new "
         raise refusal("model.entry", f"{text}cells are not known", "call select with use='X_pca'")
-    if about["params"]["bandwidth"] == LOCAL:
-        text = f"new cells need one bandwidth for all cells, but this map has {option('bandwidth', 'local')}"
-        raise refusal("model.local", text, f"call select with {option('bandwidth', 'fixed')} or a number")
     if use == "X" and list(adata.var_names) != list(new.var_names):
         text = "new must have the same genes as adata in the same order"
         raise refusal("new.genes", text, "use new[:, adata.var_names]")

@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 from ..backend import to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_numbers
-from ..findings import refusal, tell, warning
+from ..findings import refusal
 from ..results.selection import Selection, check_selection, is_whole, used_points
 from ..validation import check_points, check_seed
 
@@ -43,12 +43,8 @@ def umap_init(
     Returns
     -------
     array of shape (n, s), float32
-        One row per input point, on the host, for ``umap.UMAP(n_components=s)``.
-
-    Warns
-    -----
-    IESWarning
-        If the chosen set does not have 2 members, the default of UMAP, and you do not give ``subset``.
+        One row per input point, on the host, for ``umap.UMAP(n_components=s)``: of three coordinates, UMAP makes three,
+        or you choose two by ``subset``.
 
     Examples
     --------
@@ -59,12 +55,7 @@ def umap_init(
     (500, 2)
     """
     selection = check_selection(selection)
-    Y, s = to_host(selection.coordinates), len(selection.subset)
-    if subset is None and s != 2:
-        two = selection.names[:2] if s > 2 else (*selection.names, "phi2")
-        text = f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default"
-        advice = f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}"
-        tell(warning("umap.not_two", text, f"{advice}. With subset=selection.names there is no warning"))
+    Y = to_host(selection.coordinates)
     chosen = to_host(selection.embedding) if subset is None else Y[:, coordinate_numbers(subset, Y.shape[1])]
     if X is not None:
         X, kept = to_host(check_points(X)), to_host(selection.points)

@@ -1,4 +1,4 @@
-"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis, stability, and what "auto" compared."""
+"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis, and what "auto" compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..analysis.diagnose import Diagnosis
-from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..findings import refusal
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_BOXES = len(style.COLORS)  # sets of the path that are shown
 PAIRS = 200  # lines between crossing points that are drawn
-SETS = 6  # rivals in the picture of a stability
 COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
@@ -143,7 +141,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     if given and all(isinstance(member, numbers.Integral | str) for member in given):
         given = [given]  # one set alone
     sets = [coordinate_numbers(members, m) for members in given]
-    axes = one_panel(ax, 7, 4.2)
+    axes = style.new_figure(7, 4.2).subplots() if ax is None else style.check_axes(ax, 2)
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
@@ -211,42 +209,6 @@ def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[s
     style.label_axes(axes, labels or style.axis_labels(found.subset, more=" (root mean square 1)"))
     if not labels:
         axes.set_title(f"The map by {style.set_label(found.subset)}")
-
-
-@style.picture
-def stability(found: Stability, *, ax: Any = None) -> Figure:
-    """Draw how often refitted subsamples choose each set.
-
-    Parameters
-    ----------
-    found : Stability
-        The result of :func:`ies_gpu.selection_stability`.
-    {ax}
-
-    {returns}
-
-    {examples}
-    >>> from ies_gpu import selection_stability
-    >>> figure = plot.stability(selection_stability(selection, X=X, n_refits=3))
-    """
-    style.check_kind("found", found, Stability)
-    sets = sorted({found.subset, *found.refits}, key=lambda s: (s != found.subset, -found.refits.get(s, 0.0)))[:SETS]
-    axes = one_panel(ax, 7, 1.4 + 0.45 * max(len(sets), 3))
-    places = np.arange(len(sets))
-    bars = axes.barh(places, [100 * found.refits.get(s, 0.0) for s in sets], 0.5, color=style.tint(0))
-    axes.bar_label(bars, fmt="%.0f%%", padding=2)
-    names = ["a set with no counterpart" if -1 in s else style.set_label(s) for s in sets]
-    axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
-    axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # no thick bars where there are few
-    axes.set(xlim=(0, 112), xticks=range(0, 101, 25))
-    axes.set_xlabel(f"share of {found.n_refits:,} refitted subsamples that choose the set (%)")
-    axes.set_title("Would another sample choose the same set?", fontsize=12)
-    return axes.figure
-
-
-def one_panel(ax: Any, width: float, height: float) -> Any:
-    """Return the user's axes, or those of a new figure."""
-    return style.new_figure(width, height).subplots() if ax is None else style.check_axes(ax, 2)
 
 
 def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:

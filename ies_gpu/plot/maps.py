@@ -50,7 +50,7 @@ def embedding(
     >>> figure = plot.embedding(selection, colors=X[:, 0] > 0)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
-    Y = with_turned(check_selection(selection))[0] if subset is None else style.on_host(selection.coordinates)
+    Y = with_turned(check_selection(selection)) if subset is None else style.on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
     title = style.heading(title, f"Embedding by {style.set_label(chosen)}")

@@ -95,26 +95,14 @@ def report_page(
     if compare is not None:
         same = np.array_equal(on_host(compare.points), on_host(selection.points))
         rows = rows if same else shown_rows(compare, width, several)
-        digests = {each.diagnostics.get("points_digest") for each in selections} - {None}
-        X, colours, note = share_input(compare, X, colors, same and len(digests) > 1)
+        note, digests = "", {each.diagnostics.get("points_digest") for each in selections} - {None}
+        if not same or len(digests) > 1:
+            given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
+            note = given and f"This run has other points, so it is shown without the first run's {given}."
+            X, colours = None, []
         runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), cmap, note))
     differ = differences(*selections) if several > 1 else []
     return fill_template(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
-
-
-def share_input(
-    other: Selection, X: np.ndarray | None, colors: Any, differ: bool
-) -> tuple[np.ndarray | None, list[Colouring], str]:
-    """Return input and colours of the first run if they hold for the other too, otherwise a word on it."""
-    try:
-        if X is not None:
-            used_points(other, X, "points")
-        if X is not None or not differ:
-            return X, colourings_of(colors, other, CLASSES), ""
-    except ValueError:
-        pass
-    given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
-    return None, [], given and f"This run has other points, so it is shown without the first run's {given}."
 
 
 def differences(first: Selection, second: Selection) -> list[tuple[str, str, str]]:
@@ -144,7 +132,7 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
         return
     check_kind("diagnosis", diagnosis, Diagnosis)
     examined, members = unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
-    mine = [unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection)[0])]
+    mine = [unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
     if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
         text = "diagnosis is of other points or coordinates than the selection"
         raise refusal("diagnosis.other", text, "diagnose this selection")
@@ -188,7 +176,7 @@ def content_of(
     stability: Stability | None, diagnosis: Diagnosis | None, cmap: Any, note: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
-    Y, numbers = with_turned(selection)[0], on_host(selection.points)
+    Y, numbers = with_turned(selection), on_host(selection.points)
     n, m = Y.shape
     known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
     verdict, why, answers = answers_of(selection, stability, diagnosis)

@@ -262,9 +262,6 @@ def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None
     if used.get("entry") != "X":
         text = f"a model needs a selection made from points, and this one was made from a {used.get('entry', 'graph')}"
         raise refusal("model.entry", text, "call select_coordinates with X")
-    if used["bandwidth"] == LOCAL:
-        text = f"a model needs one bandwidth for all points, but this map has {option('bandwidth', 'local')}"
-        raise refusal("model.local", text, f"call select_coordinates with {option('bandwidth', 'fixed')} or a number")
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
     rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
@@ -281,6 +278,9 @@ def make_model(
 
     With precomputed distances or affinities, X holds those between the points, and the model does not keep them.
     """
+    if rule.bandwidth == LOCAL:
+        text = f"new points need one bandwidth for all points, but this map has {option('bandwidth', 'local')}"
+        raise refusal("model.local", text, f"choose with {option('bandwidth', 'fixed')} or a number")
     names = None
     if feature_names is not None:
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))

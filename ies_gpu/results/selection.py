@@ -309,20 +309,13 @@ def turned(coordinates: Array, subset: Sequence[int], rotation: Array) -> Array:
     return coordinates[:, list(subset)] if rotation is None else coordinates @ rotation
 
 
-def with_turned(selection: Selection, *, bases: bool = False) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Return coordinates, eigenvalues and, if asked for, tangent bases on the host, the chosen ones turned."""
-    Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
-    U = to_host(bases_of(selection)) if bases else None
-    if selection.rotation is None:
-        return Y, values, U
-    S, lengths = list(selection.subset), np.linalg.norm(Y, axis=0)
-    weights = to_host(selection.rotation) * lengths[:, None] / lengths[S]  # of eigenvectors of unit length
-    Y, values, old = Y.copy(), values.copy(), values
-    Y[:, S], values[S] = to_host(selection.embedding), (weights * weights).T @ old
-    if U is not None:
-        U, old = U.copy(), U
-        U[:, S] = np.matmul(weights.T, old)
-    return Y, values, U
+def with_turned(selection: Selection) -> np.ndarray:
+    """Return all coordinates on the host, the chosen ones turned."""
+    Y = to_host(selection.coordinates)
+    if selection.rotation is not None:
+        Y = Y.copy()
+        Y[:, list(selection.subset)] = to_host(selection.embedding)
+    return Y
 
 
 def bases_of(selection: Selection) -> Array:

@@ -169,7 +169,6 @@ def test_pictures(strip, tmp_path):
     [
         ("selection.type", lambda found, laplacian: diagnose(np.zeros((3, 2)))),
         ("bases.not_kept", lambda found, laplacian: diagnose(replace(found, bases=None))),
-        ("n_neighbors.range", lambda found, laplacian: diagnose(found, n_neighbors=2)),
         ("subset.size", lambda found, laplacian: diagnose(found, subset=(0,))),
         ("laplacian.rows", lambda found, laplacian: diagnose(found, laplacian=OTHER)),
         ("X.rows", lambda found, laplacian: diagnose(found, X=np.zeros((5, 2)) + np.eye(5, 2))),

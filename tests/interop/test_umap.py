@@ -61,18 +61,6 @@ def test_a_laplacian_leaves_nothing_out_and_a_part_does(stray):
         assert umap_init(part, X=two).shape == (980, 2)
 
 
-@pytest.mark.parametrize(
-    ("subset", "words"), [((0, 3, 5), "subset=('phi1', 'phi4')"), ((0,), "subset=('phi1', 'phi2')")]
-)
-def test_sizes_other_than_two_are_told_how_to_go_on(stray, subset, words):
-    X, selection = stray
-    other = replace(selection, subset=subset)
-    with warned("umap.not_two") as said:
-        assert umap_init(other, X=X).shape == (600, len(subset))
-    assert words in said[0].advice and f"n_components={len(subset)}" in said[0].advice
-    assert umap_init(other, other.names, X=X).shape == (600, len(subset))  # no warning, which would be an error
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:n_jobs value")
 def test_umap_runs_where_points_were_left_out(stray):

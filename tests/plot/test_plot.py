@@ -13,7 +13,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, plot, select_coordinates
-from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.style import set_label
 from tests.said import refused
@@ -87,7 +86,7 @@ def test_a_set_of_one_is_drawn_as_a_curve(selection):
         ("colors.range", lambda found: plot.embedding(found, colors=1e305 * np.arange(N))),
         ("colors.type", lambda found: plot.embedding(found, colors=np.zeros(N, dtype="datetime64[s]"))),
         ("bases.not_kept", lambda found: plot.volumes(replace(found, bases=None), [(0, 2)])),
-        ("found.type", plot.stability),
+        ("found.type", plot.diagnosis),
         ("cmap.choice", lambda found: plot.embedding(found, cmap="none such")),
     ],
 )
@@ -145,9 +144,7 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
 
 
 def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
-    stable = Stability(selection.subset, {selection.subset: 1.0}, 9, 0, ())
-    pictures = ("embedding", selection), ("points", data.X), ("volumes", selection), ("stability", stable)
-    for name, what in pictures:
+    for name, what in (("embedding", selection), ("points", data.X), ("volumes", selection)):
         figure = Figure()
         mine = figure.subplots()
         assert getattr(plot, name)(what, ax=mine) is figure and len(figure.axes) == 1
@@ -208,14 +205,6 @@ def test_volumes_are_shares_of_all_points(selection):
     assert sum(heights) == pytest.approx(200)  # two sets, 100 % each
     one = drawn(plot.volumes(replace(selection, bases=None), np.array(selection.subset)))  # needs no bases
     assert len(one.axes[0].get_legend().get_texts()) == 1
-
-
-def test_stability_shows_the_shares_of_each_set():
-    found = Stability((0, 6), {(0, 7): 0.5, (0, 6): 0.3, (-1, 0): 0.2}, 10, 0, ())
-    axes = drawn(plot.stability(found)).axes[0]
-    assert [tick.get_text().partition("$ ")[2] for tick in axes.get_yticklabels()] == ["(chosen)", "", ""]
-    assert axes.get_yticklabels()[2].get_text() == "a set with no counterpart"
-    assert [bar.get_width() for bar in axes.containers[0]] == pytest.approx([30, 50, 20])
 
 
 # --- the user's Matplotlib -------------------------------------------------------------------------------------------

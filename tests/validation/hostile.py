@@ -20,7 +20,6 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import datasets
-from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.criterion import candidate_subsets
 
 PACKAGE = str(Path(ies_gpu.__file__).parent)
@@ -155,7 +154,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "plot.points": (ies_gpu.plot.points, {"X": X}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
         "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
-        "plot.stability": (ies_gpu.plot.stability, {"found": Stability((0, 1), {(0, 1): 1.0}, 9, 0, ())}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 

@@ -48,7 +48,6 @@ CHECKS |= INTERNAL | {
     "datasets.torsion_features": data.torsion_features,
     "plot.embedding": data.pictures, "plot.path": data.pictures, "plot.points": data.pictures,
     "plot.volumes": data.pictures, "plot.diagnosis": data.pictures,
-    "plot.stability": data.pictures,
 }
 # fmt: on
 
