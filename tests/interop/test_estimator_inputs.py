@@ -131,8 +131,6 @@ def test_errors_speak_of_what_was_passed(strip):
         ("X.affinities", lambda: DiffusionMap(3, **known).fit(np.exp(-(D**2)))),
         ("X.shape", lambda: DiffusionMap(3, **known).fit(D[:, :50])),
         ("X_new.distances", lambda: fitted.transform(-D)),
-        ("metric.choice", lambda: DiffusionMap(3, metric="manhattan").fit(strip.X)),
-        ("radius.automatic", lambda: DiffusionMap(3, radius=1.0).fit(strip.X)),
     ):
         with refused(code):
             call()
@@ -171,12 +169,3 @@ def test_few_points_have_the_bandwidth_of_their_metric(make, metric):
     assert make(5, metric=metric).fit(X * rng.uniform(1, 100, (80, 1))).bandwidth_ == pytest.approx(found)
     if metric == "correlation":  # in two columns it is 1 or -1: the longest edge is the diameter
         assert make(1, metric=metric).fit(X[:21, 1:3]).bandwidth_ == pytest.approx(2 / 3)
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-@pytest.mark.parametrize("n", [30, 300])
-def test_rows_of_one_direction_are_copies(n):
-    X = np.random.default_rng(0).uniform(1, 2, (n, 1)) * [[1.0, 2.0, 3.0]]
-    for make in (DiffusionMap, IndependentCoordinates):
-        with refused("X.copies"):
-            make(3, metric="cosine").fit(X)

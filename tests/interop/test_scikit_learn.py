@@ -19,8 +19,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ies_gpu import DiffusionMap, DisconnectedGraphError, IndependentCoordinates, datasets, load, select_coordinates
-from ies_gpu.backend import backend_of
-from ies_gpu.embedding import nystrom
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 from tests.said import refused, warned
 
@@ -29,13 +27,19 @@ EXCEPTIONS = {
     "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
     '`disconnected="largest"` it passes',
 }
+NOT_SQUARE = {"check_estimators_nan_inf": "its matrix with NaN is not square, which is said first"}
 DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 @parametrize_with_checks(
-    [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(disconnected="largest")],
-    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.disconnected == "auto" else {},
+    [
+        *(DiffusionMap(), DiffusionMap(metric="precomputed", bandwidth=1.0)),
+        *(IndependentCoordinates(), IndependentCoordinates(disconnected="largest")),
+    ],
+    expected_failed_checks=lambda estimator: (
+        NOT_SQUARE if estimator.metric == "precomputed" else EXCEPTIONS if estimator.disconnected == "auto" else {}
+    ),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -154,60 +158,33 @@ def test_the_guessed_bandwidth_connects_but_does_not_join_all(scale):
     assert few_points_bandwidth(line) == pytest.approx(scale * np.sqrt(8) / 3, rel=1e-12)
 
 
-WRONG = [
-    {"isolated": "drop"}, {"disconnected": "all"}, {"dtype": "float16"}, {"bandwidth": -1.0}, {"bandwidth": "x"},
-    {"tol": 0}, {"subset_size": "x"}, {"intrinsic_dim": 0},
-]  # fmt: skip
-
-
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@pytest.mark.parametrize("n", [50, 1000])
 @pytest.mark.parametrize("estimator", [DiffusionMap, IndependentCoordinates])
-@pytest.mark.parametrize("wrong", WRONG)
-def test_parameters_are_checked_in_fit(estimator, wrong, strip):
-    (name,) = wrong
-    if name in estimator().get_params():
-        made = estimator(**wrong)  # never here
-        for n in (50, 1000):
-            with refused(f"{name}.*", (TypeError, ValueError)):
-                made.fit(strip.X[:n])
+def test_parameters_are_checked_in_fit(estimator, n, strip):
+    wrong = {"isolated": "drop", "disconnected": "all", "dtype": "float16", "bandwidth": -1.0, "tol": 0}
+    wrong |= {} if estimator is DiffusionMap else {"subset_size": "x", "intrinsic_dim": 0}
+    for name, value in wrong.items():
+        made = estimator(**{name: value})  # never here
+        with refused(f"{name}.*", (TypeError, ValueError)):
+            made.fit(strip.X[:n])
 
 
-def test_transformers_on_the_device(cupy, strip, tmp_path):
-    points, sizes = strip.X[:500], {"bandwidth": 0.9, "n_components": 8}
-    known = sizes | {"intrinsic_dim": 2, "subset_size": 2}
-    selection = select_coordinates(points, device="cpu", **known)
-    chooser = IndependentCoordinates(device="cuda", **known).fit(points)
-    np.testing.assert_allclose(np.abs(chooser.embedding_), np.abs(selection.embedding), rtol=0, atol=1e-7)
-    np.testing.assert_allclose(chooser.transform(points[:9]), chooser.embedding_[:9], rtol=0, atol=1e-8)
-    mapped = DiffusionMap(**sizes).fit(cupy.asarray(points))
-    assert isinstance(mapped.embedding_, cupy.ndarray) and mapped.n_features_in_ == 3
-    back = mapped.transform(cupy.asarray(points[:9]))
-    np.testing.assert_allclose(back.get(), mapped.embedding_[:9].get(), rtol=0, atol=1e-8)
+def test_tables_of_arrays_on_the_device(cupy, strip):
+    """Which scikit-learn cannot make: it takes arrays of the host only."""
+    points = cupy.asarray(strip.X[:500])
+    mapped = DiffusionMap(bandwidth=0.9, n_components=8).fit(points)
+    back = mapped.transform(points[:5])
+    np.testing.assert_allclose(back.get(), mapped.embedding_[:5].get(), rtol=0, atol=1e-8)
     with pytest.raises(ValueError, match="2 features"):
-        mapped.transform(cupy.asarray(points[:9, :2]))
-    mapped.model_.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz").transform(points[:9], device="cpu")
-    np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)
-    with config_context(transform_output="pandas"):  # scikit-learn would make a table of arrays of the host only
-        tables = [mapped.transform(cupy.asarray(points[:5]))]
-    tables.append(mapped.set_output(transform="pandas").transform(cupy.asarray(points[:5])))
+        mapped.transform(points[:9, :2])
+    with config_context(transform_output="pandas"):
+        tables = [mapped.transform(points[:5])]
+    tables.append(mapped.set_output(transform="pandas").transform(points[:5]))
     for table in tables:
         assert isinstance(table, pandas.DataFrame) and list(table.columns)[:2] == ["phi1", "phi2"]
-        np.testing.assert_allclose(table.to_numpy(), back.get()[:5], atol=1e-12)
-    assert isinstance(mapped.set_output(transform="default").transform(cupy.asarray(points[:5])), cupy.ndarray)
-
-
-def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, monkeypatch):
-    """Of points on the host it took the CPU, whatever device the run had."""
-    where, original = [], nystrom.kernel_sums
-    watched = lambda new, X, *args, **more: (where.append(backend_of(X).device), original(new, X, *args, **more))[1]  # noqa: E731
-    monkeypatch.setattr(nystrom, "kernel_sums", watched)
-    points, sizes = strip.X[:500], {"bandwidth": 0.9, "n_components": 8}
-    fitted = DiffusionMap(device="cuda", **sizes).fit(points)
-    for device in ("cuda", "cpu"):  # a model stays where its run was
-        selection = select_coordinates(points, device=device, intrinsic_dim=2, subset_size=2, **sizes)
-        np.testing.assert_allclose(selection.model(points).degrees, fitted.model_.degrees, rtol=1e-12)
-    assert where == ["cuda:0", "cuda:0", "cpu"]
+        np.testing.assert_allclose(table.to_numpy(), back.get(), atol=1e-12)
+    assert isinstance(mapped.set_output(transform="default").transform(points[:5]), cupy.ndarray)
 
 
 @pytest.mark.parametrize("scale", ["unit", "rms", "diffusion"])
@@ -233,12 +210,6 @@ def test_precomputed_distances_in_a_search_and_in_parts(strip):
     with warned("new_points.isolated"):
         placed = fitted.transform(apart)
     np.testing.assert_allclose(placed[:300], fitted.embedding_[:300], atol=1e-6)
-
-
-def test_progress_is_shown(strip):
-    told = []
-    chooser(progress=lambda stage, done, total: told.append(stage)).fit(strip.X[:300] * 0.6)
-    assert {"graph", "eigenvectors", "search"} <= set(told)
 
 
 def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():

@@ -20,7 +20,7 @@ from ies_gpu import (
 )
 from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
-from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings, unexplained_variance
+from ies_gpu.parameters.judgement import LOST, dimension_findings, unexplained_variance
 from tests.said import warned
 from tests.thorough import first_of
 
@@ -40,17 +40,6 @@ def test_given_parameters_have_a_verdict(strip):
 
 def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():
     assert {answer.level for answer in judgement_in({"automatic": None}).values()} == {"unchecked"}
-
-
-def test_a_map_that_has_lost_a_direction_or_has_another_dimension_is_doubtful(strip):
-    """The two true coordinates of a strip; its length and a function of it; and with other numbers of dimensions."""
-    X, flat = strip
-    curve = np.column_stack([flat[:, 0], flat[:, 0] ** 2])
-    good, bad = (lost_findings(ground_of_points(X, 2).lost(Y, True), LOST, "lost") for Y in (flat, curve))
-    assert not good and [finding.code for finding in bad] == ["choice.lost_direction"]
-    one, two = (dimension_findings(X, d) for d in (1, 2))
-    assert verdict_on(bad) == verdict_on(one) == "doubtful"
-    assert not two and one[0].advised == {"intrinsic_dim": "2"}
 
 
 def entries(X, bandwidth, neighbors):
@@ -105,17 +94,6 @@ def test_loops_are_left_out_where_many_coordinates_are_stray_with_them():
     assert "stray.without_loops" in {finding.code for finding in found.findings}
 
 
-@pytest.mark.parametrize("case", first_of((16, 1100, 2), (10, 1000, 0), (13, 1500, 1)))
-def test_a_long_strip_is_not_called_sure_where_its_width_is_lost(case):
-    ratio, n, seed = case
-    X = np.random.default_rng([909, seed]).uniform(size=(n, 2)) * [ratio, 1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IESWarning)
-        found = select_coordinates(X, n_threads=1)
-    width = 1 - unexplained_variance(X[:, 1:], found.embedding)
-    assert width > 0.8 or found.verdict != "sure"
-
-
 @pytest.mark.parametrize("n", first_of(1000, 3000))
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_more_coordinates_are_advised_exactly_where_all_of_them_lose_a_direction(n):
@@ -140,12 +118,6 @@ def test_noise_in_all_directions_is_doubtful_and_says_why_in_one_warning():
     assert found.verdict == verdict_on(reasons) == "doubtful"
     assert all(reason.text in doubt.text for reason in reasons)
     assert "choice.doubtful" not in {finding.code for finding in found.findings}  # its reasons are there
-
-
-def test_the_cases_set_aside_are_none_of_those_looked_at():
-    assert not set(shapes.TUNED) & set(shapes.SET_ASIDE) and not set(shapes.TUNED) & set(shapes.AFRESH)
-    assert len(set(shapes.AFRESH)) >= 150
-    assert {name for name, _, _ in shapes.SET_ASIDE} == set(shapes.SHAPES)
 
 
 @pytest.mark.slow

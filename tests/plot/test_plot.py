@@ -12,27 +12,14 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ies_gpu import datasets, plot, select_coordinates
+from ies_gpu import datasets, plot
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.style import set_label
 from tests.said import refused
 
-from .pictures import drawn
+from .conftest import N, drawn
 
-N = 1500
 WORDS = np.array(["CD8+/CD45RA+ Naive Cytotoxic", "T", "B"])[np.arange(N) % 3]
-
-
-@pytest.fixture(scope="module")
-def data():
-    return datasets.load("D1", n_samples=N)
-
-
-@pytest.fixture(scope="module")
-def selection(data):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_KERNELS", "plain")
-        return select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
 
 
 def panels(figure):
@@ -75,24 +62,19 @@ def test_a_set_of_one_is_drawn_as_a_curve(selection):
     assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
 
 
-@pytest.mark.parametrize(
-    ("code", "call"),
-    [
-        ("colors.shape", lambda found: plot.points(found.embedding, colors={"x": np.arange(7.0)})),
-        ("subsets.*", lambda found: plot.embedding(found, (0, 20))),
-        ("subset.type", lambda found: plot.embedding(found, ["phi0"])),
-        ("subsets.*", lambda found: plot.embedding(found, [0, 0])),
-        ("X.shape", lambda found: plot.points(found.embedding[:, :1])),
-        ("colors.range", lambda found: plot.embedding(found, colors=1e305 * np.arange(N))),
-        ("colors.type", lambda found: plot.embedding(found, colors=np.zeros(N, dtype="datetime64[s]"))),
-        ("bases.not_kept", lambda found: plot.volumes(replace(found, bases=None), [(0, 2)])),
-        ("found.type", plot.diagnosis),
-        ("cmap.choice", lambda found: plot.embedding(found, cmap="none such")),
-    ],
-)
-def test_wrong_arguments(selection, code, call):
-    with refused(code, (TypeError, ValueError)):
-        call(selection)
+def test_wrong_arguments(selection):
+    for code, draw, wrong in (
+        ("subsets.*", plot.embedding, {"subset": (0, 20)}),
+        ("subset.type", plot.embedding, {"subset": ["phi0"]}),
+        ("subsets.*", plot.embedding, {"subset": [0, 0]}),
+        ("X.shape", plot.points, {"selection": selection.embedding[:, :1]}),
+        ("colors.range", plot.embedding, {"colors": 1e305 * np.arange(N)}),
+        ("colors.type", plot.embedding, {"colors": np.zeros(N, dtype="datetime64[s]")}),
+        ("found.type", plot.diagnosis, {}),
+        ("cmap.choice", plot.embedding, {"cmap": "none such"}),
+    ):
+        with refused(code, (TypeError, ValueError)):
+            draw(wrong.pop("selection", selection), **wrong)
 
 
 def test_points_are_flat_to_scale_or_in_space(data):
