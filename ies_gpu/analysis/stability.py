@@ -85,14 +85,14 @@ class Stability:
     def verdict(self) -> str:
         """The findings in a few sentences."""
         parts, lost = [], sum(share for subset, share in self.refits.items() if -1 in subset)
-        if self.confidence is not None:
-            word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "uncertain"
+        least, wide = self.confidence, self.confidence_up_to_twins
+        if least is not None and wide is not None:
+            word = "sure" if least > 0.9 else "likely" if least > 0.5 else "uncertain"
             parts.append(
                 f"The choice {{{names_text(self.subset)}}} is {word}: about {self.recurrence:.0%} of fresh samples of "
-                f"this size would choose it (at least {self.confidence:.0%}, with 90% confidence)."
+                f"this size would choose it (at least {least:.0%}, with 90% confidence)."
             )
-            wide = self.confidence_up_to_twins
-            if wide is not None and wide > self.confidence + 0.05:
+            if wide > least + 0.05:
                 parts.append(f"Allowing swaps of nearly degenerate twins, at least {wide:.0%} would.")
         if self.failed_refits:
             every = self.failed_refits + self.n_refits

@@ -213,38 +213,30 @@ def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, 
     return Answer(level, more, text), [note("choice.leading_as_good", text)]
 
 
-def graph_warnings(
-    facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
-) -> list[Finding]:
+def graph_warnings(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options) -> list[Finding]:
     """Return warnings that hold for given parameters too: a graph of nearly all pairs, coordinates of strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
-    complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is
-    the automatic one.
+    complete. Stray coordinates count where the chosen set passes over them.
     """
-    found = []
-    entry, m = options.entry, options.n_components
-    share = (facts["mean_degree"] or 0) / n
-    if entry == "X" and share > COMPLETE:
-        way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
-        way = "pass a smaller one, or more points" if found_here else way
+    found, share = [], (facts["mean_degree"] or 0) / n
+    if options.entry == "X" and share > COMPLETE:
         who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
         text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
-        found.append(warning("graph.complete", text, way))
+        found.append(warning("graph.complete", text, "lower it, or add points"))
     stray = facts["stray_coordinates"]
-    if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
+    if any(k < max(subset) for k in stray) or len(stray) > CROWDED * options.n_components:
         found.append(stray_finding(stray, len(facts["stray_points"]), subset, options))
     return found
 
 
 def stray_finding(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> Finding:
     """The warning about coordinates on a few points: what became of them, and what helps."""
-    entry = options.entry
-    looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
+    looped = options.self_loops and options.entry in ("X", "graph") and options.bandwidth != LOCAL
     ways = [f"set {option('self_loops', False)}"] if looped else []
-    ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if entry == "X" else []
-    ways += ["leave out the rows listed as stray_points in the diagnostics"] if rows else []
-    advice = ", or ".join(ways) or "leave out these points"
+    ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if options.entry == "X" else []
+    listed = "the rows listed as stray_points in the diagnostics" if rows else "these points"  # a cluster lists none
+    advice = ", or ".join([*ways, f"leave out {listed}"])
     who = f"coordinates that live on a few stray points{f' ({rows} in all)' * bool(rows)}: "
     who += first_few(coordinate_names(stray))
     if set(stray) & set(subset):

@@ -80,7 +80,6 @@ ON_DEVICE = {
         for kind in ("DiffusionMap", "IndependentCoordinates")
     },
     "anndata.select": lambda at: ies_gpu.anndata.select(cells(at), use="X_pca", **ALL),
-    "anndata.transform": lambda at: ies_gpu.anndata.transform(mapped(at, "X_pca"), cells(at), isolated="nearest"),
     "datasets.pairwise_distances": lambda at: datasets.pairwise_distances(at.R),
     "datasets.planar_angles": lambda at: datasets.planar_angles(at.R),
     "datasets.torsion_features": lambda at: datasets.torsion_features(at.R, [(0, 1, 2, 3)]),
@@ -100,7 +99,6 @@ ON_HOST = {
     "anndata.select(X)": lambda at: ies_gpu.anndata.select(cells(at, sparse=True), use="X", **ALL),
     "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(cells(at), use="connectivities", **ALL),
     "anndata.select(distances)": lambda at: ies_gpu.anndata.select(cells(at), use="distances", **ALL),
-    "anndata.transform(X)": lambda at: ies_gpu.anndata.transform(mapped(at, "X"), cells(at, sparse=True)),
     "Model.inverse_error": lambda at: at.model.inverse_error,
     **{
         f"{kind}.inverse_error_": lambda at, kind=kind: at.fitted[kind].inverse_error_
@@ -119,13 +117,6 @@ def cells(at, *, sparse: bool = False) -> SimpleNamespace:
     X = at.X if not sparse else at.sparse_X
     parts = {"obsm": {"X_pca": at.X}, "obsp": {"connectivities": at.kernel, "distances": at.graph}}
     return SimpleNamespace(X=X, n_obs=400, uns={}, var_names=["x", "y", "z"], **parts)
-
-
-def mapped(at, use: str) -> SimpleNamespace:
-    """The same with a map in it."""
-    made = cells(at, sparse=use == "X")
-    ies_gpu.anndata.select(made, use=use, **ALL)
-    return made
 
 
 def devices_in(value) -> set[int]:

@@ -67,13 +67,6 @@ def cells() -> SimpleNamespace:
     return SimpleNamespace(n_obs=len(X), X=X, obsm={"X_pca": X}, obsp={}, uns={}, var_names=["a", "b", "c"])
 
 
-def mapped() -> SimpleNamespace:
-    """The same with a map."""
-    found = cells()
-    ies_gpu.anndata.select(found, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, device="cpu")
-    return found
-
-
 @cache
 def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
     """Every public function with arguments that work; those left out have defaults."""
@@ -138,12 +131,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
             lambda adata=SOUND, **o: ies_gpu.anndata.select(cells() if adata is SOUND else adata, **o),
             {"bandwidth": EPS, **sizes},
         ),
-        "anndata.transform": (
-            lambda adata=SOUND, new=SOUND, **o: ies_gpu.anndata.transform(
-                mapped() if adata is SOUND else adata, cells() if new is SOUND else new, **o
-            ),
-            {"key": "ies"},
-        ),
         "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
         "datasets.load_molecule": (datasets.load_molecule, {"path": f"{s['folder']}/molecule.npz"}),
         "datasets.pairwise_distances": (datasets.pairwise_distances, {"R": atoms}),
@@ -167,7 +154,6 @@ def places() -> list[tuple[str, str]]:
         "IndependentCoordinates.fit": ies_gpu.IndependentCoordinates,
         "Selection.explore": type(sound()["selection"]).to_html,
         "anndata.select": ies_gpu.anndata.select,
-        "anndata.transform": ies_gpu.anndata.transform,
     }
     for name, (function, own) in calls().items():
         signatures = [inspect.signature(way) for way in (function, hidden.get(name, function))]

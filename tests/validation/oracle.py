@@ -41,7 +41,7 @@ CHECKS |= INTERNAL | {
     "Selection.to_html": results.selection_pages, "Selection.explore": results.selection_pages,
     "Parameters.plot": data.pictures,
     "DiffusionMap.fit": results.diffusion_map_fit, "IndependentCoordinates.fit": results.independent_coordinates_fit,
-    "anndata.select": results.anndata, "anndata.transform": results.anndata,
+    "anndata.select": results.anndata,
     "datasets.load": data.load_data, "datasets.names": data.load_data,
     "datasets.load_molecule": data.molecules,
     "datasets.pairwise_distances": data.pairwise_distances, "datasets.planar_angles": data.planar_angles,
