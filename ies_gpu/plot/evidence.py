@@ -141,7 +141,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     if given and all(isinstance(member, numbers.Integral | str) for member in given):
         given = [given]  # one set alone
     sets = [coordinate_numbers(members, m) for members in given]
-    axes = style.new_figure(7, 4.2).subplots() if ax is None else style.check_axes(ax, 2)
+    axes: Any = style.new_figure(7, 4.2).subplots() if ax is None else style.check_axes(ax, 2)
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)

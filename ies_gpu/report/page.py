@@ -11,7 +11,8 @@ import html
 import importlib.util
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -26,7 +27,7 @@ from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, names_text, page_text
 from ..choice.regularization import TOLERANCE
 from ..choice.relations import relations_text
-from ..embedding.order import leading_axes, spatial_order
+from ..embedding.order import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot.colours import Colouring, colourings_of
@@ -140,9 +141,8 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
 
 def marks_of(selection: Selection) -> Diagnosis | None:
     """Return what to mark where the run found its map out of shape, and looking takes little time."""
-    doubted = selection.judgement["shape"].level in ("fair", "bad")
     quick = selection.bases is not None and len(selection.points) <= MOST
-    return diagnose(selection) if doubted and quick else None
+    return diagnose(selection) if quick and selection.judgement["shape"].level in ("fair", "bad") else None
 
 
 def fill_template(title: str, content: str) -> str:
@@ -152,17 +152,9 @@ def fill_template(title: str, content: str) -> str:
         for name in ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
     )
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
-    parts = {
-        "<!-- title -->": html.escape(title),
-        "<!-- style -->": css,
-        "<!-- content -->": content,
-        "<!-- scripts -->": "\n".join(f"<script>\n{script}</script>" for script in scripts),
-    }
-    pieces = []
-    for mark, text in parts.items():  # in the order of the template: what is filled in is not searched again
-        before, _, page = page.partition(mark)
-        pieces += [before, text]
-    return "".join([*pieces, page])
+    parts = {"title": html.escape(title), "style": css, "content": content}
+    parts["scripts"] = "\n".join(f"<script>\n{script}</script>" for script in scripts)
+    return re.sub("<!-- (title|style|content|scripts) -->", lambda mark: parts[mark[1]], page)
 
 
 def as_script(content: Any) -> str:
@@ -185,7 +177,7 @@ def content_of(
     def within(members: set[int]) -> dict[int, tuple[int, ...]]:  # which of a set's members are functions of others
         return {k: others for k, others in related.items() if {k, *others} <= members}
 
-    left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
+    left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are shown, drawn at random. "
     return {
         "name": name,
         "note": note,
@@ -252,15 +244,10 @@ def answers_of(
 
 
 def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
-    """Return the rows of points to draw: all, or as many as fit, spread evenly over the map."""
+    """Return the rows of points to draw: all, or as many as fit, drawn at random."""
     n, m = selection.coordinates.shape
     each = 4 + 2 * (m + len(selection.path) * 2 + BEST + columns)
-    most = min(MOST, int(0.75 * BYTES / each)) // runs
-    if n <= most:
-        return np.arange(n)
-    # cells of this order hold equally many points: equal steps along it take as many from each
-    order = on_host(spatial_order(np.ascontiguousarray(on_host(selection.embedding), dtype=float)))
-    return np.sort(order[np.arange(most) * n // most])
+    return sample_rows(n, min(MOST, int(0.75 * BYTES / each)) // runs, 0)
 
 
 def path_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -298,12 +285,11 @@ def column_of(colouring: Colouring, rows: np.ndarray, cmap: Any) -> dict[str, An
         classes = {"classes": colouring.classes, "joined": colouring.joined}
         return {"name": name, **classes, "values": pack(values, 0.0, last)}
     ramp: Sequence[str] | None = CYCLIC if colouring.is_angle else None
-    asked = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
-    if asked is not None:
+    if cmap is not None:
         with styled():
             from matplotlib.colors import to_hex
 
-            ramp = [to_hex(tint) for tint in colour_map(asked)(np.linspace(0, 1, STOPS))]
+            ramp = [to_hex(tint) for tint in colour_map(cmap)(np.linspace(0, 1, STOPS))]
     return {"name": name, "ramp": ramp, "values": pack(values)}
 
 

@@ -257,9 +257,8 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
-        cmap : str or dict, optional
-            Matplotlib's name of the colour map for columns of numbers, or names by column. By default "viridis", and a
-            cyclic one for angles.
+        cmap : str, optional
+            Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability : Stability, optional

@@ -136,7 +136,7 @@ def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
                 getattr(plot, name)(what, ax=wrong)
 
 
-# --- path, volumes, stability ----------------------------------------------------------------------------------------
+# --- path and volumes ------------------------------------------------------------------------------------------------
 
 
 def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
