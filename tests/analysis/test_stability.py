@@ -88,16 +88,6 @@ def test_subsamples_that_fall_apart_are_told():
     assert "3 of 3 subsamples fell apart" in found.verdict
 
 
-@pytest.mark.parametrize("s", [1, 2])
-def test_a_curve(s):
-    """d = 1: the first eigenvector, or the first two, in every sample; a closed curve needs two."""
-    angle = np.random.default_rng(0).uniform(0, np.pi, 900)
-    points = np.column_stack([np.cos(angle), np.sin(angle)])
-    fit = ies_gpu.select_coordinates(points, intrinsic_dim=1, subset_size=s, bandwidth=0.1, n_components=5)
-    found = selection_stability(fit, X=points, n_refits=10)
-    assert fit.subset == tuple(range(s)) and found.refits == {fit.subset: 1.0} and found.confidence > 0.85
-
-
 def test_bad_arguments(strip):
     points, fit = strip
     kernel = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"entry": "kernel"}}

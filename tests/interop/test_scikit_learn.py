@@ -202,18 +202,6 @@ def test_tables_of_arrays_on_the_device(cupy, strip):
     assert isinstance(mapped.set_output(transform="default").transform(points[:5]), cupy.ndarray)
 
 
-@pytest.mark.parametrize("scale", ["unit", "rms", "diffusion"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_new_points_in_every_scale_and_metric(strip, scale, metric):
-    X = strip.X[:300] + [20, 5, 9]
-    bandwidth = {"euclidean": 1.2, "cosine": 0.05}[metric]
-    for estimator in (
-        chooser(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=10),
-        DiffusionMap(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=5),
-    ):
-        np.testing.assert_allclose(estimator.fit(X).transform(X), estimator.embedding_, rtol=0, atol=1e-6)
-
-
 def test_precomputed_distances_in_a_search_and_in_parts(strip):
     X, y = strip.X[:300], strip.truth[:300, 0]
     pipe = make_pipeline(chooser(metric="precomputed", n_components=8, disconnected="largest"), LinearRegression())

@@ -20,7 +20,7 @@ from ies_gpu import (
 )
 from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
-from ies_gpu.parameters.judgement import LOST, dimension_findings, unexplained_variance
+from ies_gpu.parameters.judgement import dimension_findings, unexplained_variance
 from tests.said import warned
 from tests.thorough import first_of
 
@@ -29,13 +29,6 @@ def test_a_plain_strip_is_sure_without_a_warning(automatic):
     assert automatic.verdict == "sure"
     assert [finding for finding in automatic.findings if finding.severity != "note"] == []
     assert "verdict         sure" in repr(automatic)
-
-
-def test_given_parameters_have_a_verdict(strip):
-    X = strip[0]
-    found = select_coordinates(X, bandwidth=0.12, intrinsic_dim=2, subset_size=2)
-    assert found.verdict in ("sure", "likely") and found.diagnostics["lost"] < LOST[1]
-    assert found.judgement["rank"].figure == found.diagnostics["lost"]
 
 
 def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():

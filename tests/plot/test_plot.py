@@ -95,13 +95,13 @@ def test_one_stray_point_does_not_set_the_axes(selection):
     assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1
 
 
-@pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2)], ids=["flat", "in space"])
-def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset):
-    figure = plot.embedding(selection, subset, colors=WORDS)
-    (canvas := FigureCanvasAgg(figure)).draw()
-    (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
-    box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
-    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
+def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection):
+    for subset in ((0, 1), (0, 1, 2)):  # flat, and in space
+        figure = plot.embedding(selection, subset, colors=WORDS)
+        (canvas := FigureCanvasAgg(figure)).draw()
+        (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+        box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
 
 
 @pytest.mark.parametrize("colors", [WORDS, np.linspace(0, 1, N)], ids=["classes", "numbers"])

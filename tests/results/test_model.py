@@ -13,9 +13,7 @@ import pytest
 from ies_gpu import Model, Selection, datasets, load, radius_graph, select_coordinates
 from ies_gpu.cli import main
 from ies_gpu.results import storage
-from tests.backends import each_device
 from tests.said import refused, warned
-from tests.thorough import first_of
 
 OLD = Path(__file__).parents[1] / "data" / "model-1.npz"  # 40 points, written by version 0.1.0
 
@@ -43,19 +41,6 @@ def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, stri
     for wrong in ([10], [-1], [0.5], [True, False]):
         with refused("columns.range"):
             model.transform(strip.X, columns=wrong)
-
-
-@each_device
-@pytest.mark.parametrize("isolated", first_of("nan", "nearest"))
-def test_a_model_works_on_any_device(backend, model, strip, isolated):
-    new = strip.X[:60] + 0.2
-    new[7] = 1e5
-    with warned("new_points.isolated"):
-        expected = model.transform(new, device="cpu", isolated=isolated)
-    with warned("new_points.isolated"):
-        found = model.transform(new, device=backend.device, isolated=isolated)
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_points_left_out_are_no_training_points(strip):
@@ -111,14 +96,13 @@ def test_columns_of_a_frame_are_compared_by_name(selection, strip):
     np.testing.assert_array_equal(model.transform(numbered[:5]), expected)
 
 
-def test_a_round_trip_keeps_everything(model, selection, strip, tmp_path):
+def test_a_round_trip_keeps_everything(model, selection, tmp_path):
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     for field in dataclasses.fields(Model):
         a, b = getattr(model, field.name), getattr(again, field.name)
         assert type(a) is type(b), field.name
         np.testing.assert_array_equal(a, b, err_msg=field.name)
-    np.testing.assert_array_equal(again.transform(strip.X[::7] + 0.1), model.transform(strip.X[::7] + 0.1))
     selection.save(tmp_path / "run.npz")
     for wanted, name in ((Model, "run.npz"), (Selection, "model.npz")):
         with refused("file.kind"):
