@@ -168,11 +168,6 @@ def diagnose(
     Diagnosis
         What was found, in numbers and in words.
 
-    Raises
-    ------
-    ValueError
-        If the tangent bases were not kept, or X or the Laplacian is for other points.
-
     Examples
     --------
     >>> from ies_gpu import datasets, diagnose, select_coordinates

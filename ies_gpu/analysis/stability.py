@@ -144,11 +144,6 @@ def selection_stability(
         ``recurrence`` is the share of fresh samples of this size that would choose the same set, ``confidence`` a
         lower bound on it.
 
-    Raises
-    ------
-    ValueError
-        If the selection was not made from points, or a subsample would have too few points.
-
     Examples
     --------
     >>> from ies_gpu import datasets, select_coordinates, selection_stability

@@ -30,9 +30,9 @@ from ..choice.relations import relations_text
 from ..embedding.order import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
-from ..plot.colours import Colouring, colourings_of
+from ..plot import style
 from ..plot.maps import colour_map, embedding, near
-from ..plot.style import CYCLIC, as_png, check_kind, heading, on_host, styled, unit_mean_square
+from ..plot.style import Colouring, on_host
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
 from ..validation import check_real_array
@@ -72,8 +72,8 @@ class Page:
 
     def _repr_html_(self) -> str:
         # in a frame of its own, the page and the notebook cannot disturb each other
-        page, style = html.escape(self.text), f"width:100%;height:{self.height}px;border:0"
-        return f'<iframe title="ies-gpu report" sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'
+        page, look = html.escape(self.text), f"width:100%;height:{self.height}px;border:0"
+        return f'<iframe title="ies-gpu report" sandbox="allow-scripts" srcdoc="{page}" style="{look}"></iframe>'
 
 
 def report_page(
@@ -83,12 +83,12 @@ def report_page(
 ) -> str:  # fmt: skip
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(each) for each in (selection, *([] if compare is None else [compare]))]
-    title = heading(title, "Independent coordinates")
+    title = style.heading(title, "Independent coordinates")
     check_found(selection, stability, diagnosis)
     X = None if points is None else on_host(check_real_array("points", points, 2))
     if X is not None:
         used_points(selection, X, "points")
-    colours = colourings_of(colors, selection, CLASSES)
+    colours = style.colourings_of(colors, selection, CLASSES)
     width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
     rows = shown_rows(selection, width, several)
     found = stability, diagnosis or marks_of(selection)
@@ -124,16 +124,16 @@ def differences(first: Selection, second: Selection) -> list[tuple[str, str, str
 def check_found(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
     """Raise where findings are those of another result."""
     if stability is not None:
-        check_kind("stability", stability, Stability)
+        style.check_kind("stability", stability, Stability)
         own, found = names_text(selection.subset), names_text(stability.subset)
         if own != found:
             text = f"stability is of {found}, but the selection is {own}"
             raise refusal("stability.other", text, "pass that of this selection")
     if diagnosis is None:
         return
-    check_kind("diagnosis", diagnosis, Diagnosis)
-    examined, members = unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
-    mine = [unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
+    style.check_kind("diagnosis", diagnosis, Diagnosis)
+    examined, members = style.unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
+    mine = [style.unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
     if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
         text = "diagnosis is of other points or coordinates than the selection"
         raise refusal("diagnosis.other", text, "diagnose this selection")
@@ -284,9 +284,9 @@ def column_of(colouring: Colouring, rows: np.ndarray, cmap: Any) -> dict[str, An
         last = float(max(1, len(colouring.classes) - 1))
         classes = {"classes": colouring.classes, "joined": colouring.joined}
         return {"name": name, **classes, "values": pack(values, 0.0, last)}
-    ramp: Sequence[str] | None = CYCLIC if colouring.is_angle else None
+    ramp: Sequence[str] | None = style.CYCLIC if colouring.is_angle else None
     if cmap is not None:
-        with styled():
+        with style.styled():
             from matplotlib.colors import to_hex
 
             ramp = [to_hex(tint) for tint in colour_map(cmap)(np.linspace(0, 1, STOPS))]
@@ -366,7 +366,7 @@ def card(selection: Selection) -> str:
     if importlib.util.find_spec("matplotlib"):
         rows = sample_rows(len(selection.points), DRAWN, 0)  # a million points take no longer
         few = {name: on_host(getattr(selection, name))[rows] for name in ("coordinates", "points")}
-        data = base64.b64encode(as_png(embedding(replace(selection, **few)), dpi=75)).decode("ascii")
+        data = base64.b64encode(style.as_png(embedding(replace(selection, **few)), dpi=75)).decode("ascii")
         lines += [f'<img alt="the map" style="max-width:100%;height:240px" src="data:image/png;base64,{data}">']
     frame = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em .9em;max-width:52em;line-height:1.45"
     return f'<div style="{frame}">{"".join(f"<div style=margin:.2em>{line}</div>" for line in lines)}</div>'

@@ -118,8 +118,8 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
     assert other.get_position().bounds == before
     for subset, wrong, code in (
         ((0, 1, 2), colors, "ax.projection"),
-        ((0, 1, 2, 3), colors, "ax.subset"),
-        ((0, 1), {"a": WORDS, "b": WORDS}, "ax.colors"),
+        ((0, 1, 2, 3), colors, "ax.panels"),
+        ((0, 1), {"a": WORDS, "b": WORDS}, "ax.panels"),
     ):
         with refused(code):
             plot.embedding(selection, subset, colors=wrong, ax=mine)

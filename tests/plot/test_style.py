@@ -12,8 +12,7 @@ import pytest
 from matplotlib.colors import to_rgb, to_rgba
 
 from ies_gpu import plot
-from ies_gpu.plot.colours import GREY, colourings, colourings_of
-from ies_gpu.plot.style import COLORS, ON_DARK
+from ies_gpu.plot.style import COLORS, GREY, ON_DARK, colourings, colourings_of
 from tests.said import refused
 
 from .conftest import N, drawn
