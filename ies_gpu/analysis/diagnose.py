@@ -25,20 +25,9 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
+from ..choice import faults
 from ..choice.criterion import check_spanning, log_volumes
-from ..choice.faults import (
-    AROUND,
-    COLLAPSED,
-    FLAT,
-    SMALLEST,
-    Collapse,
-    Sample,
-    collapse,
-    distances_to,
-    find_folds,
-    flatness,
-    median_distances,
-)
+from ..choice.faults import Sample
 from ..choice.naming import coordinate_numbers, names_text
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
@@ -180,7 +169,7 @@ def diagnose(
     """
     check_selection(selection)
     sample = sample_of(selection, turned=subset is None)
-    (n, m), k = sample.coordinates.shape, min(AROUND, len(sample.coordinates) - 1)
+    (n, m), k = sample.coordinates.shape, min(faults.AROUND, len(sample.coordinates) - 1)
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, m)))
     volumes = np.exp(log_volumes(sample.bases, check_spanning([chosen], sample.bases, "subset"))[:, 0])
     if X is not None:
@@ -188,20 +177,21 @@ def diagnose(
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
     adjacency, has_graph, notes = _adjacency(laplacian, sample.coordinates, sample.eigenvalues, k)
     every, jacobian = sample.commute, sample.jacobian(chosen)
-    found = collapse(every, chosen, k)
-    folds = find_folds(sample.bases, jacobian, found.in_all)
+    found = faults.collapse(every, chosen, k)
+    folds = faults.find_folds(sample.bases, jacobian, found.in_all)
     if folds is None and not has_graph:
         notes += (NO_KNOTS,)
     copied = float((found.within < COPY).mean())
-    if copied > SMALLEST:
+    if copied > faults.SMALLEST:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
-    flat, planes = flatness(jacobian)
-    collapsed = found.ratio > COLLAPSED
-    least = max(10, int(SMALLEST * n))
-    groups = _groups(adjacency, collapsed & (flat < FLAT), least)
-    groups = [g for g in groups if (stretched(every, chosen, found, adjacency, g) > COLLAPSED).mean() >= CONFIRMED]
+    flat, planes = faults.flatness(jacobian)
+    collapsed = found.ratio > faults.COLLAPSED
+    least = max(10, int(faults.SMALLEST * n))
+    groups = _groups(adjacency, collapsed & (flat < faults.FLAT), least)
+    ratios = [stretched(every, chosen, found, adjacency, group) for group in groups]
+    groups = [g for g, ratio in zip(groups, ratios, strict=True) if (ratio > faults.COLLAPSED).mean() >= CONFIRMED]
     large = [group for group in groups if len(group) >= REGION * n]
-    share = float((flat < FLAT).mean())
+    share = float((flat < faults.FLAT).mean())
     undecided = share >= MOSTLY and not large
     if undecided:
         more = "" if laplacian is not None or X is not None else ", or pass X"
@@ -214,7 +204,7 @@ def diagnose(
         knots = [group for group in groups if len(group) < REGION * n]
     else:  # the lines at which the map is turned over
         knots = [] if large or folds.share <= FOLDED[0] else _groups(adjacency, folds.at(found.in_all), least)
-    pairs, angles = find_sheets(every, found, np.flatnonzero(collapsed & (flat >= FLAT)), planes)
+    pairs, angles = find_sheets(every, found, np.flatnonzero(collapsed & (flat >= faults.FLAT)), planes)
     crossing = angles >= ANGLE
     crossing, overlapping = (part if part.sum() >= least else part & False for part in (crossing, ~crossing))  # chance
     return Diagnosis(
@@ -253,7 +243,7 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
 
 
 def stretched(
-    every: np.ndarray, subset: tuple[int, ...], found: Collapse, adjacency: Array, group: np.ndarray
+    every: np.ndarray, subset: tuple[int, ...], found: faults.Collapse, adjacency: Array, group: np.ndarray
 ) -> np.ndarray:
     """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
 
@@ -268,7 +258,7 @@ def stretched(
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return median_distances(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
+    return faults.median_distances(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:
@@ -299,7 +289,7 @@ def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -
 
 
 def find_sheets(
-    every: np.ndarray, found: Collapse, centres: np.ndarray, planes: np.ndarray
+    every: np.ndarray, found: faults.Collapse, centres: np.ndarray, planes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs (p, 2) of points that are near in the map and far in all eigenvectors, and the angles of its planes.
 
@@ -307,7 +297,7 @@ def find_sheets(
     sheet must hold enough of a neighbourhood.
     """
     near = found.in_map[centres]
-    foreign = distances_to(every, centres, near) > COLLAPSED * found.within[centres][:, None]
+    foreign = faults.distances_to(every, centres, near) > faults.COLLAPSED * found.within[centres][:, None]
     own = 1 + (~foreign).sum(axis=1)
     two = (foreign.sum(axis=1) >= SHARE * near.shape[1]) & (own >= max(2, SHARE * near.shape[1]))
     pairs = np.column_stack([centres, near[range(len(near)), foreign.argmax(axis=1)]])[two]

@@ -20,19 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ies_gpu import (
-    DiffusionMap,
-    DisconnectedGraphError,
-    IndependentCoordinates,
-    datasets,
-    diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
-    knn_graph,
-    load,
-    radius_graph,
-    select_coordinates,
-)
+import ies_gpu
+from ies_gpu import DiffusionMap, DisconnectedGraphError, IndependentCoordinates, datasets, load, select_coordinates
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 from tests.said import refused, warned
 
@@ -271,8 +260,8 @@ def test_nearest_neighbours_of_scikit_learn_in_a_pipeline(strip):
         KNeighborsTransformer(n_neighbors=20, mode="distance"), DiffusionMap(3, metric="precomputed", bandwidth=0.9)
     )
     found = pipe.fit_transform(X)
-    kernel = gaussian_kernel(knn_graph(X, n_neighbors=20), bandwidth=0.9)
-    expected = diffusion_map(graph_laplacian(kernel), n_components=3).coordinates * np.sqrt(len(X))
+    kernel = ies_gpu.gaussian_kernel(ies_gpu.knn_graph(X, n_neighbors=20), bandwidth=0.9)
+    expected = ies_gpu.diffusion_map(ies_gpu.graph_laplacian(kernel), n_components=3).coordinates * np.sqrt(len(X))
     same_map(found, expected)
     placed = pipe.transform(new)
     nearest = pairwise_distances(new, X).argmin(axis=1)
@@ -285,7 +274,7 @@ def test_a_one_way_graph_is_made_symmetric_and_that_is_said(strip):
     one_way = kneighbors_graph(X := strip.X[:700], 20, mode="distance")
     assert abs(one_way - one_way.T).max() > 0
     found = select_coordinates(graph=one_way, bandwidth=0.9, **SIZES)
-    both = select_coordinates(graph=knn_graph(X, n_neighbors=20), bandwidth=0.9, **SIZES)
+    both = select_coordinates(graph=ies_gpu.knn_graph(X, n_neighbors=20), bandwidth=0.9, **SIZES)
     np.testing.assert_allclose(found.eigenvalues, both.eigenvalues, rtol=0, atol=1e-9)
     assert any("one-way" in note for note in found.diagnostics["approximations"])
     assert not both.diagnostics["approximations"]
@@ -304,7 +293,7 @@ def test_distances_and_affinities_are_as_good_as_points(strip, make, kind):
     known = {"bandwidth": 1.0, "self_loops": "without" not in kind}
     points = make(**known, **sizes).fit(X)
     if "affinities" in kind:
-        given = gaussian_kernel(radius_graph(X, radius=3.0), bandwidth=1.0)
+        given = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(X, radius=3.0), bandwidth=1.0)
         given = given if "sparse" in kind else given.toarray()
         cross = np.where(cross <= 3.0, np.exp(-(cross**2)), 0.0)
         cross = scipy.sparse.csr_array(cross) if "sparse" in kind else cross
@@ -363,5 +352,5 @@ def test_few_points_have_the_bandwidth_of_their_metric(make, metric):
     found = make(5, metric=metric).fit(X).bandwidth_
     assert np.sort(chords, axis=1)[:, 1].max() / 3 < found < chords.max() / 3
     assert make(5, metric=metric).fit(X * rng.uniform(1, 100, (80, 1))).bandwidth_ == pytest.approx(found)
-    if metric == "correlation" and make is DiffusionMap:  # in two columns it is 1 or -1: the longest edge is the diameter
+    if metric == "correlation" and make is DiffusionMap:  # in two columns 1 or -1: the longest edge is the diameter
         assert make(1, metric=metric).fit(X[:21, 1:3]).bandwidth_ == pytest.approx(2 / 3)

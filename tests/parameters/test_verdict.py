@@ -7,17 +7,10 @@ import warnings
 import numpy as np
 import pytest
 
+import ies_gpu
 from benchmarks import shapes
 from benchmarks.strangers import chosen
-from ies_gpu import (
-    IESWarning,
-    datasets,
-    diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
-    knn_graph,
-    select_coordinates,
-)
+from ies_gpu import IESWarning, datasets, select_coordinates
 from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
 from ies_gpu.parameters.judgement import dimension_findings, unexplained_variance
@@ -37,10 +30,10 @@ def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():
 
 def entries(X, bandwidth, neighbors):
     """The same points as a graph, as a kernel, and as a Laplacian with its eigenvectors."""
-    graph = knn_graph(X, n_neighbors=neighbors)
-    kernel = gaussian_kernel(graph, bandwidth=bandwidth)
-    laplacian = graph_laplacian(kernel)
-    found = diffusion_map(laplacian, n_components=20)
+    graph = ies_gpu.knn_graph(X, n_neighbors=neighbors)
+    kernel = ies_gpu.gaussian_kernel(graph, bandwidth=bandwidth)
+    laplacian = ies_gpu.graph_laplacian(kernel)
+    found = ies_gpu.diffusion_map(laplacian, n_components=20)
     yield {"graph": graph, "bandwidth": bandwidth}
     yield {"kernel": kernel}
     yield {"laplacian": laplacian, "coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
@@ -63,7 +56,7 @@ def branches(n):
     ends = np.eye(6)[:4] + 0.8 * np.eye(6)[4 + np.arange(4) // 2]
     X = np.where(t[:, None] < 0.4, t[:, None] * np.eye(6)[4 + branch // 2], 0.4 * np.eye(6)[4 + branch // 2])
     X = X + np.maximum(t - 0.4, 0)[:, None] * ends[branch] + 0.02 * rng.normal(size=(n, 6))
-    return gaussian_kernel(knn_graph(X, n_neighbors=15), bandwidth=0.1)
+    return ies_gpu.gaussian_kernel(ies_gpu.knn_graph(X, n_neighbors=15), bandwidth=0.1)
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # a tree has no two dimensions
