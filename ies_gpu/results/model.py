@@ -18,7 +18,7 @@ from ..choice.faults import mean_over
 from ..choice.naming import coordinate_names
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
-from ..findings import brief, option, refusal
+from ..findings import option, refusal
 from ..options import LOCAL
 from ..parameters.judgement import unexplained_variance
 from ..run.run import Log, Progress
@@ -115,8 +115,8 @@ class Model:
         return turned(self.coordinates, self.subset, self.rotation)
 
     def transform(
-        self, X_new: Array, *, columns: Sequence[int] | None = None, isolated: str = "nan", device: str = "auto",
-        memory_limit: int | None = None, n_threads: int | None = None, progress: Progress | None = None,
+        self, X_new: Array, *, isolated: str = "nan", device: str = "auto", memory_limit: int | None = None,
+        n_threads: int | None = None, progress: Progress | None = None,
     ) -> Array:  # fmt: skip
         """Place new points in the map, by the Nystrom extension.
 
@@ -126,8 +126,6 @@ class Model:
             New points, with the columns of the training points. If both have names (``feature_names``, a data frame),
             these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
             points, one column per training point; those of a sparse matrix that are not stored are no neighbours.
-        columns : sequence of int, optional
-            Eigenvectors to compute, 0-based; by default the chosen coordinates, turned if they are.
         isolated : {"nan", "nearest"}, default="nan"
             What a point gets that has no training point within the radius: NaN, or the coordinates of the nearest
             training point. Either way there is a warning.
@@ -142,28 +140,22 @@ class Model:
 
         Returns
         -------
-        ndarray of shape (n_new, len(columns))
-            The coordinates of the new points, on the device of ``X_new``.
+        ndarray of shape (n_new, s)
+            The chosen coordinates of the new points, on the device of ``X_new``.
         """
         check_choice("isolated", isolated, ISOLATED)
-        weights = None if columns is not None or self.rotation is None else np.array(to_host(self.rotation))
-        if weights is not None:
-            columns = np.flatnonzero(weights.any(axis=1)).tolist()
-            weights = weights[columns]
-        chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
-        m = self.coordinates.shape[1]
-        if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
-            raise refusal("columns.range", f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
+        weights = None if self.rotation is None else np.array(to_host(self.rotation))
+        used = list(self.subset) if weights is None else np.flatnonzero(weights.any(axis=1)).tolist()
         X_new = self._check_new(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform"):
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
-            values = np.array(to_host(self.eigenvalues))[chosen]
+            values = np.array(to_host(self.eigenvalues))[used]
             new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
             rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
-            found = extend(new, X, Y[:, chosen], values, w, rule, isolated=isolated)
-            return to_device(found if weights is None else found @ backend.asarray(weights), home)
+            found = extend(new, X, Y[:, used], values, w, rule, isolated=isolated)
+            return to_device(found if weights is None else found @ backend.asarray(weights[used]), home)
 
     @at_home
     def inverse_transform(self, Y: Array) -> Array:

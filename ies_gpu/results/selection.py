@@ -16,7 +16,7 @@ from ..choice.criterion import check_spanning, log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
-from ..validation import check_flag, check_integer, points_digest
+from ..validation import check_integer, points_digest
 from .text import as_plain, summary
 
 if TYPE_CHECKING:
@@ -210,13 +210,8 @@ class Selection:
 
         return model_of(self, X, feature_names)
 
-    def to_pandas(self, *, every: bool = False) -> Any:
-        """Return the coordinates as a data frame.
-
-        Parameters
-        ----------
-        every : bool, default=False
-            All eigenvectors instead of the chosen ones.
+    def to_pandas(self) -> Any:
+        """Return the chosen coordinates as a data frame.
 
         Returns
         -------
@@ -224,14 +219,12 @@ class Selection:
             Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
             when ``disconnected="largest"`` left some out.
         """
-        check_flag("every", every)
         try:
             import pandas
         except ImportError:
             raise ImportError("to_pandas needs pandas: pip install pandas") from None
-        Y, subset = (self.coordinates, range(self.coordinates.shape[1])) if every else (self.embedding, self.subset)
         index = pandas.Index(to_host(self.points), name="point") if self.index is None else self.index
-        return pandas.DataFrame(to_host(Y), index=index, columns=list(coordinate_names(subset)))
+        return pandas.DataFrame(to_host(self.embedding), index=index, columns=list(self.names))
 
     def to_json(self) -> str:
         """Return the result without its per-point arrays as JSON.

@@ -116,7 +116,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
         "Model.inverse_transform": (s["model"].inverse_transform, {"Y": Y[:5, :2]}),
         "Selection.score": (S.score, {"subset": (0, 1)}),
-        "Selection.to_pandas": (S.to_pandas, {"every": True}),
         "Selection.to_html": (S.to_html, {"path": f"{file}.html"}),
         "Selection.explore": (lambda **o: S.explore(**o), {"height": 300}),
         "DiffusionMap.fit": (

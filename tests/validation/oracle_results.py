@@ -130,8 +130,8 @@ def selection_score(p: Problem) -> None:
 
 
 def selection_exports(p: Problem) -> None:
-    frame, text = p.selection.to_pandas(every=True), json.loads(p.selection.to_json())
-    same(frame.to_numpy(), p.selection.coordinates)
+    frame, text = p.selection.to_pandas(), json.loads(p.selection.to_json())
+    same(frame.to_numpy(), p.selection.embedding)
     same(text["eigenvalues"], p.selection.eigenvalues)
     assert tuple(text["subset"]) == p.selection.subset
 
