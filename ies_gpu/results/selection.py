@@ -237,7 +237,7 @@ class Selection:
         return json.dumps(as_plain(self))
 
     def to_html(
-        self, path: str | os.PathLike[str], *, points: Array = None, colors: Any = None, compare: Selection | None = None,
+        self, path: str | os.PathLike[str], *, points: Array = None, colors: Any = None, compare: Any = None,
         stability: Any = None, diagnosis: Any = None, title: str | None = None,
     ) -> None:  # fmt: skip
         """Write an interactive report on the result: one HTML file that needs no network.
