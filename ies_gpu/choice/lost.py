@@ -20,7 +20,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array, column_units, sample_rows
-from ..embedding.order import leading_axes
+from ..embedding.graph import leading_axes
 
 REGIONS, GRAPH_REGIONS = 50, 60
 SAMPLE = 5_000  # points at most that are looked at,

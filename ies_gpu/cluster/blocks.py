@@ -21,12 +21,18 @@ from ..backend import Backend, get_backend
 from ..backend.array import sample_rows, spaced_rows
 from ..backend.steps import step
 from ..choice.lost import SAMPLE as LOOKED_AT
-from ..embedding.graph import ordered_radius_graph, rescale_to_radius
-from ..embedding.laplacian import Laplacian, apply_gaussian
-from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
-from ..embedding.order import Rows as InputRows
+from ..embedding.graph import (
+    MAX_AXES,
+    cell_starts,
+    leading_axes,
+    n_levels,
+    ordered_radius_graph,
+    rescale_to_radius,
+    spatial_order,
+)
+from ..embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian
+from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
-from ..embedding.transition import SparseMatrix
 from ..findings import ClusterError, brief, option, refusal
 from ..options import Options
 from ..results.selection import ROWS, digest_of_rows

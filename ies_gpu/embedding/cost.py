@@ -20,9 +20,8 @@ from ..findings import Finding, OutOfMemoryError, option, refusal, tell, warning
 from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
-from .graph import GROWTH
-from .order import is_mapped
-from .transition import TILE
+from .graph import GROWTH, is_mapped
+from .tiles import TILE
 
 SAMPLED = 64 << 20
 TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it

@@ -17,8 +17,7 @@ from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.choose_solver import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
-from .laplacian import Laplacian, check_laplacian, reorder, with_weights
-from .order import Rows
+from .laplacian import Laplacian, Rows, check_laplacian, reorder, with_weights
 
 CLEAR = 4.0  # standard errors from zero: no other sample of the same points' distribution would say the opposite
 ROUNDING = 1e-3  # standard errors that may be nothing but rounding

@@ -16,9 +16,11 @@ from .cost import Size, block_bytes, bytes_by_stage, over_limit
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.choose_solver import wants_order
-from .graph import check_sides
+from .kernel import check_sides
 from .laplacian import (
     Laplacian,
+    Rows,
+    SparseMatrix,
     apply_gaussian,
     check_laplacian,
     facts_of,
@@ -28,9 +30,7 @@ from .laplacian import (
     with_transition,
     without_loops,
 )
-from .order import Rows
 from .points import largest_part, tell_left_out
-from .transition import SparseMatrix
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,

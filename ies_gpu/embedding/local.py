@@ -7,8 +7,7 @@ from ..backend.array import Array, entry_rows
 from ..backend.steps import step
 from ..findings import option, refusal
 from .graph import graph_of_nearest
-from .laplacian import Laplacian, with_diagonal
-from .transition import SparseMatrix
+from .laplacian import Laplacian, SparseMatrix, with_diagonal
 
 NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
 SHARE = 0.06  # of all points, in between

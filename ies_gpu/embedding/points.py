@@ -18,11 +18,30 @@ from ..findings import DisconnectedGraphError, Finding, first_few, option, refus
 from ..options import explain_keywords, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length, check_number
 from .cost import Room, plan_storage
-from .graph import TILE_COLUMNS, check_metric, knn_graph, ordered_radius_graph, points_in_metric, rescale_to_radius
-from .laplacian import Laplacian, apply_gaussian, facts_of, normalise, with_diagonal, with_transition, without_loops
+from .graph import (
+    TILE_COLUMNS,
+    check_metric,
+    in_order,
+    knn_graph,
+    ordered_radius_graph,
+    points_in_metric,
+    rescale_to_radius,
+    spatial_order,
+)
+from .laplacian import (
+    Laplacian,
+    Matrix,
+    Rows,
+    SparseMatrix,
+    apply_gaussian,
+    facts_of,
+    normalise,
+    with_diagonal,
+    with_transition,
+    without_loops,
+)
 from .local import LocalKernel, default_neighbors, local_kernel, local_laplacian
-from .order import Rows, in_order, spatial_order
-from .transition import Matrix, SparseMatrix, TiledMatrix
+from .tiles import TiledMatrix
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from ..backend import backend_of, to_host
 from ..backend.array import Array, spaced_rows
-from ..embedding.graph import both_ways
+from ..embedding.kernel import both_ways
 from ..embedding.nystrom import KernelRule
 from ..findings import IESWarning, brief, listen, option, refusal
 from ..options import AUTO, LOCAL, is_auto

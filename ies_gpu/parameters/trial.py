@@ -15,9 +15,8 @@ from ..choice.lost import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
-from ..embedding.laplacian import Laplacian, with_transition
+from ..embedding.laplacian import Laplacian, Rows, with_transition
 from ..embedding.local import local_bandwidths
-from ..embedding.order import Rows
 from ..findings import DisconnectedGraphError
 from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
 from ..run.run import HeldLog, Log, Run

@@ -16,8 +16,7 @@ from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates
 from ..choice.search import SearchResult
 from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding, scale_factors, signs
-from ..embedding.laplacian import Laplacian
-from ..embedding.order import Rows
+from ..embedding.laplacian import Laplacian, Rows
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings

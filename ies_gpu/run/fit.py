@@ -15,9 +15,7 @@ from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
 from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.graph import SPHERICAL, csr, points_in_metric
-from ..embedding.laplacian import Laplacian
-from ..embedding.order import Rows
-from ..embedding.transition import SparseMatrix
+from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
 from ..findings import option, refusal
 from ..options import ENTRIES, Options, is_auto
 from ..validation import check_array, check_integer, check_points

@@ -14,8 +14,7 @@ import pytest
 from ies_gpu import gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.embedding import cost
 from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, plan
-from ies_gpu.embedding.graph import ordered_radius_graph
-from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.graph import ordered_radius_graph, spatial_order
 from ies_gpu.findings import listen
 from tests.manifolds import rectangle
 from tests.said import refused

@@ -14,7 +14,8 @@ from ies_gpu.embedding.eigensolvers import choose_solver, solver_costs
 from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition
 from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, symmetric_on_host
 from ies_gpu.embedding.eigensolvers.solver_costs import Factorisation, factor_cost
-from ies_gpu.embedding.order import WIDE, essential_columns, leading_axes, matrix_order, principal_axes, spatial_order
+from ies_gpu.embedding.graph import WIDE, essential_columns, leading_axes, principal_axes, spatial_order
+from ies_gpu.embedding.order import matrix_order
 from ies_gpu.findings import NotConvergedError
 from tests.backends import ask_for, cpu_backend
 from tests.embedding.eigenproblems import box, expander, joined, long_strip, nearest
