@@ -40,7 +40,7 @@ from ..validation import LARGEST, check_real_array, check_unmasked, refuse_point
 from .team import PARSING, Team, calls, item, joined
 
 if TYPE_CHECKING:
-    from ..run.fit import Fit
+    from ..run.run import Fit
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4

@@ -24,8 +24,7 @@ from ..findings import ClusterError, one_line, option, refusal, tell
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
-from ..run.fit import Fit, Inputs, laplacian_of
-from ..run.run import Log, Progress, Run
+from ..run.run import Fit, Inputs, Log, Progress, Run, laplacian_of
 from . import blocks
 from .arrays import Pieces, TeamBackend
 from .blocks import BlockLaplacian, Rows, Source, collect

@@ -19,8 +19,8 @@ from uuid import uuid4
 import numpy as np
 
 from ..backend import Backend, get_backend
+from ..backend.machine import versions
 from ..findings import ClusterError, brief, first_few, first_line, refusal
-from ..run.run import versions
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
 SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has

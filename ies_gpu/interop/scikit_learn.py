@@ -24,8 +24,7 @@ from ..findings import IESWarning, first_few, listen, one_line, option, refusal,
 from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model
-from ..run.fit import Inputs, laplacian_of, map_laplacian
-from ..run.run import Progress, Run
+from ..run.run import Inputs, Progress, Run, laplacian_of, map_laplacian
 from ..select import select_coordinates
 from ..validation import (
     check_choice,

@@ -18,8 +18,7 @@ from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian, Rows, with_transition
 from ..embedding.local import local_bandwidths
 from ..findings import DisconnectedGraphError
-from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
-from ..run.run import HeldLog, Log, Run
+from ..run.run import Fit, HeldLog, Inputs, Log, Run, choose, fit, laplacian_of
 from .distances import REACH
 from .explained import unexplained_variance
 from .judgement import is_folded
