@@ -49,18 +49,9 @@ class Estimate(NamedTuple):
 
 
 def estimate_resources(
-    *,
-    n: int,
-    dim: int,
-    degree: float,
-    intrinsic_dim: int = 2,
-    subset_size: int | None = None,
-    n_components: int = 20,
-    device: str = "cpu",
-    dtype: str = "float64",
-    memory_limit: int | None = None,
-    n_threads: int = 1,
-) -> Estimate:
+    *, n: int, dim: int, degree: float, intrinsic_dim: int = 2, subset_size: int | None = None, n_components: int = 20,
+    device: str = "cpu", dtype: str = "float64", memory_limit: int | None = None, n_threads: int = 1,
+) -> Estimate:  # fmt: skip
     """Estimate the memory and the rough time of a job.
 
     Parameters
@@ -70,20 +61,9 @@ def estimate_resources(
     degree : float
         Mean number of neighbours per point. ``diagnostics["mean_degree"]`` of a smaller run gives it; at a fixed
         bandwidth it grows in proportion to n.
-    intrinsic_dim : int, default=2
-        Dimension of the manifold.
-    subset_size : int, optional
-        How many coordinates to choose; ``intrinsic_dim`` by default.
-    n_components : int, default=20
-        How many eigenvectors to choose from.
-    device : {"cpu", "cuda", "cuda:N"}, default="cpu"
-        Where the job will run.
-    dtype : {"float64", "mixed", "float32"}, default="float64"
-        Precision, as in :func:`ies_gpu.select_coordinates`.
-    memory_limit : int, optional
-        Bytes that the job may use, as in :func:`ies_gpu.select_coordinates`; unlimited by default.
-    n_threads : int, default=1
-        CPU threads.
+    intrinsic_dim, subset_size, n_components, device, dtype, memory_limit, n_threads
+        As in :func:`ies_gpu.select_coordinates`; by default as many coordinates as dimensions, on one thread of the
+        CPU, without a limit.
 
     Returns
     -------

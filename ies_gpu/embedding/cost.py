@@ -11,12 +11,11 @@ from __future__ import annotations
 from math import gamma, pi
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.base import WIDE
 from ..findings import Finding, OutOfMemoryError, option, refusal, tell, warning
+from ..options import Options
 from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
@@ -61,14 +60,6 @@ class Size(NamedTuple):
         return has_many_neighbourhoods(self.n, self.z, self.m + 1, NEIGHBOURHOODS_IN_ORDER)
 
 
-class Room(NamedTuple):
-    """What a run will hold beside the kernel, by which it decides how to store that."""
-
-    n_components: int
-    intrinsic_dim: int
-    is_limited: bool = False
-
-
 class Plan(NamedTuple):
     """How to store a kernel: whether multilevel fits, the bytes, the seconds, over those of the quickest way."""
 
@@ -83,20 +74,20 @@ class Plan(NamedTuple):
         return self.factor > SLOW and self.seconds > SHORT
 
 
-def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
+def plan_storage(X: Array, degree: float, options: Options) -> tuple[str, dict[str, Any]]:
     """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``."""
-    backend, n, stored_bytes = backend_of(X), len(X), np.dtype(dtype).itemsize
-    limit = backend.memory_budget()
+    backend, n, width = backend_of(X), len(X), options.stored_bytes
+    limit, is_limited = backend.memory_budget(), options.memory_limit is not None
     if backend.device != "cpu":
-        storage, needed = storage_on_gpu(n, degree, stored_bytes, limit)
+        storage, needed = storage_on_gpu(n, degree, width, limit)
         if storage == "recomputed" and n >= MANY:
-            tell(slow(True, limit, room.is_limited, needed if needed <= backend.free_memory() else None))
+            tell(slow(True, limit, is_limited, needed if needed <= backend.free_memory() else None))
         return storage, {"kernel": WORDS[storage]}
     columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
-    size = Size(n, columns, SPREAD * n * (degree + 1), room.n_components, room.intrinsic_dim, stored_bytes)
-    chosen = plan(size, limit, room.is_limited)
+    size = Size(n, columns, SPREAD * n * (degree + 1), options.n_components, options.intrinsic_dim, width)
+    chosen = plan(size, limit, is_limited)
     if chosen.slow:
-        tell(slow(chosen.storage == "recomputed", limit, room.is_limited, enough_bytes(size)))
+        tell(slow(chosen.storage == "recomputed", limit, is_limited, enough_bytes(size)))
     facts = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
     return chosen.storage, facts | {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
 

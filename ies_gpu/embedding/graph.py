@@ -23,7 +23,7 @@ from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..constraints import Metric
 from ..findings import first_few, option, refusal
-from ..options import METRICS, explain_keywords
+from ..options import METRICS, documented, explain_keywords
 from ..validation import check_integer, check_length, check_points
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -39,6 +39,7 @@ MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the par
 
 
 @explain_keywords
+@documented
 @at_home
 def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
@@ -49,9 +50,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
         The points, one row per point.
     radius : float
         The largest distance between neighbours.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`: "cosine" and "correlation" give chords,
-        ``sqrt(2 - 2 cos)``.
+    {metric}
 
     Returns
     -------

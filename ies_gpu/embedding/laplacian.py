@@ -22,7 +22,7 @@ from ..backend.kernels import plain
 from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..findings import DisconnectedGraphError, first_few, option, refusal
-from ..options import explain_keywords
+from ..options import documented, explain_keywords
 from ..validation import (
     check_kernel,
     check_length,
@@ -281,6 +281,7 @@ def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
 
 
 @explain_keywords
+@documented
 @at_home
 def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: float = 1.0) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
@@ -295,9 +296,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
         Symmetric affinities, none of them negative. The diagonal is used as given.
     bandwidth : float, optional
         The bandwidth eps of the kernel, for the scale ``4 / eps^2``.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, from 0 to 1. The paper has 1, the Laplace-Beltrami operator;
-        1/2 gives the Fokker-Planck operator, whose process has the density of the points; 0 the usual random walk.
+    {alpha}
 
     Returns
     -------

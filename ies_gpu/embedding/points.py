@@ -15,9 +15,9 @@ from ..backend import Backend, backend_of
 from ..backend.array import Array, extent
 from ..backend.steps import Do, call, step
 from ..findings import DisconnectedGraphError, Finding, first_few, option, refusal, tell, warning
-from ..options import explain_keywords, is_local
+from ..options import Options, documented, explain_keywords, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length, check_number
-from .cost import Room, plan_storage
+from .cost import plan_storage
 from .graph import (
     TILE_COLUMNS,
     check_metric,
@@ -52,11 +52,12 @@ PARTS = 50  # the largest ones, and points of each, from which a radius that joi
 
 
 @explain_keywords
+@documented
 @step("laplacian", composite=True)
 def laplacian_of_points(
     X: Array, *, bandwidth: float | str, radius: float | None = None, n_neighbors: int | None = None,
     self_loops: bool = True, metric: str = "euclidean", alpha: float = 1.0, intrinsic_dim: int | None = None,
-    dtype: str = "float64", disconnected: str = "keep", room: Room | None = None, do: Do = call,
+    dtype: str = "float64", disconnected: str = "keep", asked: Options | None = None, do: Do = call,
 ) -> Laplacian:  # fmt: skip
     """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
 
@@ -66,25 +67,16 @@ def laplacian_of_points(
         The points, one row per point. The result is on their device.
     bandwidth : float or "local"
         The length eps over which the weight of a neighbour falls. With ``"local"`` it follows the density.
-    radius : float, optional
-        Points no further apart than this are neighbours, by default ``3 * bandwidth``.
-    n_neighbors : int, optional
-        Join each point to so many nearest ones, instead of those within a radius.
-    self_loops : bool, default=True
-        Whether each point is its own neighbour, with ``K_ii = 1``.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, as in :func:`graph_laplacian`.
+    {radius, n_neighbors, self_loops, metric, alpha}
     intrinsic_dim : int, optional
         The dimension of the manifold, which ``bandwidth="local"`` needs.
     dtype : {"float64", "float32"}, default="float64"
         The precision in which the matrix is stored.
     disconnected : {"keep", "raise", "most", "largest"}, default="keep"
         What to do if the graph falls into parts: keep them all, or as in :func:`select_coordinates`.
-    room : Room, optional
-        What a run will hold beside the matrix. It then stores the kernel as the memory allows, and counts neighbours of
-        some points first; by default it is a sparse matrix.
+    asked : Options, optional
+        The options of a run. It stores the kernel as the memory allows, and counts neighbours of some points first;
+        without, the matrix is sparse.
     do : callable, optional
         Calls the steps, ``do(step, *arguments)``; a run takes its place.
 
@@ -110,7 +102,7 @@ def laplacian_of_points(
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
     # a run has checked its points, and placed them in the metric
-    X, m = (points_in_metric(X, metric), None) if room is None else (X, room.n_components)
+    X, m = (points_in_metric(X, metric), None) if asked is None else (X, asked.n_components)
     eps = None if is_local(bandwidth) else check_length("bandwidth", bandwidth)
     reach = 0.0 if eps is None else 3 * eps if radius is None else check_length("radius", radius)
     if n_neighbors is not None and check_integer("n_neighbors", n_neighbors, low=2) >= len(X):
@@ -122,8 +114,8 @@ def laplacian_of_points(
     if eps is None or n_neighbors is not None:
         make = partial(do, nearest_kernel, bandwidth=eps, n_neighbors=n_neighbors, dtype=dtype)
     else:
-        degree = 0.0 if room is None else do(sampled_degree, X, reach, eps, disconnected)
-        make = partial(kernel_within, radius=reach, bandwidth=eps, dtype=dtype, degree=degree, room=room, do=do)
+        degree = 0.0 if asked is None else do(sampled_degree, X, reach, eps, disconnected)
+        make = partial(kernel_within, radius=reach, bandwidth=eps, dtype=dtype, degree=degree, asked=asked, do=do)
     kernel, rows, facts = connected_kernel(X, make, disconnected, m, do)
     del X
     if isinstance(kernel, LocalKernel):
@@ -156,10 +148,10 @@ def connected_kernel(
 
 
 def kernel_within(
-    X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, room: Room | None, do: Do
+    X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, asked: Options | None, do: Do
 ) -> tuple[Matrix, dict[str, Any]]:
     """Return the Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
-    chosen, facts = ("memory", {}) if room is None else plan_storage(X, degree, dtype, room)
+    chosen, facts = ("memory", {}) if asked is None else plan_storage(X, degree, asked)
     if chosen != "memory":
         return do(tiled_kernel, X, radius, bandwidth, chosen == "tiles"), facts
     if dtype == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes

@@ -353,14 +353,13 @@ def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
     """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
     backend, limit = active_backend(), options.memory_limit
     if given.entry == "X":
-        from ..embedding.cost import Room
         from ..embedding.points import laplacian_of_points
 
         found = laplacian_of_points(
             do(checked_points, given.value, options, backend), bandwidth=options.bandwidth, radius=options.radius,
             n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
             intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
-            room=Room(options.n_components, options.intrinsic_dim, is_limited=limit is not None), do=do,
+            asked=options, do=do,
         )  # fmt: skip
     else:
         from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
