@@ -170,11 +170,3 @@ def test_stages_of_an_automatic_run_do_not_hide_those_of_this_job(tmp_path):
     again = select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
     assert again.diagnostics["checkpoint"]["resumed"] == ["graph", "eigenvectors", "tangents", "search"]
     assert not again.diagnostics["checkpoint"]["notes"]
-
-
-def test_stages_of_another_job_are_not_said_to_be_resumed(tmp_path):
-    X = datasets.load("D1", n_samples=300).X
-    select_coordinates(X, checkpoint=tmp_path, **OPTIONS | {"bandwidth": 0.9})
-    with pytest.warns(CheckpointWarning):
-        again = select_coordinates(X, checkpoint=tmp_path, resume=True, **OPTIONS | {"bandwidth": 1.0})
-    assert not [stage for stage in again.diagnostics["seconds"] if stage.startswith("resume")]
