@@ -11,6 +11,8 @@ from __future__ import annotations
 from math import gamma, pi
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.base import WIDE
@@ -87,7 +89,7 @@ def plan_storage(X: Array, degree: float, options: Options) -> tuple[str, dict[s
     size = Size(n, columns, SPREAD * n * (degree + 1), options.n_components, options.intrinsic_dim, width)
     chosen = plan(size, limit, is_limited)
     if chosen.slow:
-        tell(slow(chosen.storage == "recomputed", limit, is_limited, enough_bytes(size)))
+        tell(slow(chosen.storage == "recomputed", limit, is_limited, smallest_limit(size, SLOW)))
     facts = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
     return chosen.storage, facts | {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
 
@@ -99,7 +101,7 @@ def plan(size: Size, limit: float, asked: bool = True) -> Plan:
         most = max(bytes_by_stage(size, storage, fast, block_bytes(limit)).values())
         if most <= limit:
             return Plan(storage, fast, most, took, took / ways[0][1])
-    raise over_limit(size, limit, 1.02 * least_bytes(size), asked)
+    raise over_limit(size, limit, 1.02 * smallest_limit(size, np.inf), asked)
 
 
 def ways_of(size: Size) -> list[tuple[tuple[str, bool], float]]:
@@ -116,21 +118,16 @@ def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> tuple[st
     return "tiles" if 4.0 * n * n < budget else "recomputed", needed
 
 
-def enough_bytes(size: Size) -> float:
-    """Return the smallest limit under which nothing takes much longer than with enough memory."""
-    ways = ways_of(size)
-    return min(smallest_limit(size, *way) for way, took in ways if took <= SLOW * ways[0][1])
-
-
-def least_bytes(size: Size) -> float:
-    return min(smallest_limit(size, storage, False) for storage in WORDS)
-
-
-def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
-    limit = 0.0
-    for _ in range(40):  # needs grow with the limit, since blocks do, but far more slowly
-        limit = max(bytes_by_stage(size, storage, multilevel, block_bytes(limit)).values())
-    return 1.0001 * limit
+def smallest_limit(size: Size, slowest: float) -> float:
+    """Return the smallest limit under which a run takes at most so many times as long as with enough memory."""
+    ways, least = ways_of(size), np.inf
+    for way, took in ways:
+        if took <= slowest * ways[0][1]:
+            limit = 0.0
+            for _ in range(40):  # needs grow with the limit, since blocks do, but far more slowly
+                limit = max(bytes_by_stage(size, *way, block_bytes(limit)).values())
+            least = min(least, 1.0001 * limit)
+    return least
 
 
 def block_bytes(limit: float) -> float:  # as that of a backend

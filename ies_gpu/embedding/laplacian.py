@@ -335,8 +335,8 @@ def normalise(kernel: Matrix, bandwidth: float | None, alpha: float = 1.0) -> La
 
 
 def facts_of(parts: int | None, degree: float, approximations: Any = (), storage: Any = None) -> dict[str, Any]:
-    known = {"graph_components": parts, "mean_degree": degree}
-    return known | {"approximations": list(approximations), "storage": storage or {}}
+    made = {"approximations": list(approximations), "storage": storage or {}}
+    return {"graph_components": parts, "mean_degree": degree} | made
 
 
 @step(

@@ -108,10 +108,10 @@ class Log:
             from .progress import Bar
 
             progress = Bar()
-        if progress not in (None, False) and not callable(progress):
+        self.progress: Any = None if progress is False else progress
+        if self.progress is not None and not callable(progress):
             text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
             raise refusal("progress.type", text, kind=TypeError)
-        self.progress: Any = progress or None
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
         self.findings: list[Finding] = []
@@ -152,15 +152,6 @@ class Log:
     def keep(self, findings: list[Finding]) -> None:
         """Keep findings that need no warning, or were issued elsewhere."""
         self.findings += [finding for finding in findings if finding not in self.findings]
-
-    def results(self) -> dict[str, Any]:
-        """Return findings as records, and warnings as the sentences that were issued, for ``diagnostics``."""
-        return {
-            "seconds": self.seconds,
-            "peak_bytes": self.peak_bytes,
-            "findings": [asdict(finding) for finding in without_repeats(self.findings)],
-            "warnings": tuple(str(finding) for finding in self.findings if finding.severity == "warning"),
-        }
 
 
 class HeldLog(Log):
@@ -252,8 +243,12 @@ class Run:
             return result
 
     def results(self) -> dict[str, Any]:
-        """Return what is known at the end, for ``diagnostics``."""
-        found = self.log.results() | {"parameters": self.options.parameters, "audit": self.audit}
+        """Return what is known at the end, for ``diagnostics``; warnings are the sentences that were issued."""
+        said = self.log.findings
+        found = {"seconds": self.log.seconds, "peak_bytes": self.log.peak_bytes}
+        found |= {"findings": [asdict(finding) for finding in without_repeats(said)]}
+        found |= {"warnings": tuple(str(finding) for finding in said if finding.severity == "warning")}
+        found |= {"parameters": self.options.parameters, "audit": self.audit}
         if (saved := self.checkpoint) is not None:
             found["checkpoint"] = {"folder": str(saved.folder), "resumed": saved.resumed, "notes": saved.notes}
         return found

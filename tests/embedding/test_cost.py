@@ -13,7 +13,7 @@ import pytest
 
 from ies_gpu import gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.embedding import cost
-from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, plan
+from ies_gpu.embedding.cost import SLOW, Size, plan, smallest_limit
 from ies_gpu.embedding.graph import ordered_radius_graph, spatial_order
 from ies_gpu.findings import listen
 from tests.manifolds import rectangle
@@ -28,15 +28,15 @@ DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, w=8)
 def test_less_memory_never_gives_a_faster_plan_and_every_plan_fits():
     for size in (STRIP, DENSE, STRIP._replace(z=200_000 * 1270.0)):
         before = 0.0
-        for limit in np.geomspace(100 * GB, 1.001 * least_bytes(size), 60):
+        for limit in np.geomspace(100 * GB, 1.001 * smallest_limit(size, np.inf), 60):
             found = plan(size, limit)
             assert found is not None and found.bytes <= limit and found.seconds >= before
             before = found.seconds
         with refused("memory.too_little"):
-            plan(size, 0.9 * least_bytes(size))
+            plan(size, 0.9 * smallest_limit(size, np.inf))
     # the limit that a warning names is enough, and not much too large
-    assert plan(STRIP, 0.45 * GB).slow and plan(STRIP, 0.98 * enough_bytes(STRIP)).slow
-    assert not plan(STRIP, enough_bytes(STRIP)).slow
+    assert plan(STRIP, 0.45 * GB).slow and plan(STRIP, 0.98 * smallest_limit(STRIP, SLOW)).slow
+    assert not plan(STRIP, smallest_limit(STRIP, SLOW)).slow
 
 
 def test_what_does_not_fit_as_a_matrix_is_recomputed_or_kept_as_tiles():
