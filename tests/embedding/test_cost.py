@@ -112,13 +112,12 @@ def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
 @pytest.mark.parametrize("limit", [0.45, 0.6, 1.0, 2.0])
 def test_the_limit_is_kept_within_a_tenth(limit):
     """200,000 points with 98 neighbours; the memory of a small run before it is the baseline."""
-    page = os.sysconf("SC_PAGE_SIZE")
     code = f"""
 import json, threading, time, warnings
 import numpy as np
 from ies_gpu import select_coordinates
+from ies_gpu.backend.machine import resident_memory as held
 warnings.simplefilter("ignore")
-def held(): return int(open("/proc/self/statm").read().split()[1]) * {page}
 rng, options = np.random.default_rng(0), dict(intrinsic_dim=2, subset_size=2, device="cpu")
 select_coordinates(rng.uniform(size=(6000, 2)) * [25.0, 4.0], bandwidth=0.3, **options)
 X, eps = rng.uniform(size=(200_000, 2)) * [25.0, 4.0], float(np.sqrt(1e4 / (np.pi * 200_000)) / 3)
