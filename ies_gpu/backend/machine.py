@@ -9,19 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import platform
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import threadpoolctl
 from threadpoolctl import ThreadpoolController
-
-from .. import __version__
 
 T = TypeVar("T")
 ROOT = Path("/")  # of the file system
@@ -82,15 +78,6 @@ def _groups(root: Path) -> Iterator[Path]:
             if line.startswith("0::"):
                 inside = Path(line[3:].lstrip("/"))
                 yield from (root / "sys/fs/cgroup" / group for group in (inside, *inside.parents))
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of everything that touched the numbers."""
-    found = {"ies_gpu": __version__, "python": platform.python_version()}
-    for name in ("numpy", "scipy", "numba"):
-        with contextlib.suppress(ImportError):
-            found[name] = import_module(name).__version__
-    return found
 
 
 def peak_memory() -> int:

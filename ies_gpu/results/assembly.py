@@ -11,7 +11,6 @@ import numpy as np
 from ..backend import Backend, active_backend, backend_of, to_device, to_host
 from ..backend.array import Array, count_true, spaced_rows
 from ..backend.kernels import plain
-from ..backend.machine import versions
 from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates, stray_points
 from ..choice.search import SearchResult
@@ -21,7 +20,7 @@ from ..embedding.laplacian import Laplacian, Rows
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
-from ..run.run import Run
+from ..run.run import Run, versions
 from ..validation import check_points
 from .selection import Ranking, Selection, as_words, points_digest
 

@@ -7,20 +7,23 @@ the listener, and findings for the result. Every trial of the automatic search t
 from __future__ import annotations
 
 import logging
+import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from .. import __version__
 from ..backend import Backend, active_backend, backend_of, device_near, get_backend, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
-from ..backend.machine import peak_memory, versions
+from ..backend.machine import peak_memory
 from ..backend.steps import Do, Step, call, reporting, step
 from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
@@ -328,6 +331,15 @@ class Run:
         self.log.warn(warning("kernel.differs", f"{text}; the stage was repeated on plain code", REPORT))
         self.backend.kernels = plain
         return False
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that touched the numbers."""
+    found = {"ies_gpu": __version__, "python": platform.python_version()}
+    for name in ("numpy", "scipy", "numba"):
+        with suppress(ImportError):
+            found[name] = import_module(name).__version__
+    return found
 
 
 # --- the steps as the options ask for them --------------------------------------------------------------------------
