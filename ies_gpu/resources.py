@@ -1,11 +1,11 @@
-"""What a job will need: memory by stage, from the formulas of :mod:`.embedding.cost`, and roughly how long it takes."""
+"""What a job will need: memory by stage, as planned by :mod:`.embedding.points`, and roughly how long it takes."""
 
 from __future__ import annotations
 
 from math import comb
 from typing import NamedTuple
 
-from .embedding.cost import WORDS, Size, arrays_out, block_bytes, bytes_by_stage, plan, storage_on_gpu
+from .embedding.points import WORDS, Size, arrays_out, block_bytes, bytes_by_stage, plan, storage_on_gpu
 from .options import MAX_SUBSETS, Options, check_sizes
 from .validation import check_choice, check_integer, check_number
 

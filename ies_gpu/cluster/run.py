@@ -18,7 +18,7 @@ from ..choice.rmetric import Tangents, tangent_spaces, tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
-from ..embedding.points import holds_enough, in_parts, left_out, refuse_small_part
+from ..embedding.parts import holds_enough, in_parts, left_out, refuse_small_part
 from ..findings import ClusterError, one_line, option, refusal, tell
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
