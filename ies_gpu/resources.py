@@ -19,33 +19,15 @@ LOADING = 1.5  # seconds until all libraries are there
 
 
 class Estimate(NamedTuple):
-    """What a job will need.
+    """What a job will need."""
 
-    Attributes
-    ----------
-    stages : dict of str to int
-        The most memory, in bytes, that the process holds during each stage.
-    peak_bytes : int
-        The largest of the stages.
-    request_bytes : int
-        A quarter more: what to request from a batch service.
-    device_bytes : int
-        GPU memory (0 on the CPU). Computed, and compared with what CuPy asks for on a CPU; never with a GPU.
-    seconds : float or None
-        Total time; rough, within a factor of two or so on an idle machine. None where it cannot be told.
-    storage : str
-        How the kernel is stored, in words.
-    factor : float
-        How many times as long the graph and the eigenvectors take as with enough memory.
-    """
-
-    stages: dict[str, int]
-    peak_bytes: int
-    request_bytes: int
-    device_bytes: int
-    seconds: float | None
-    storage: str
-    factor: float
+    stages: dict[str, int]  # the most memory, in bytes, that the process holds during each stage
+    peak_bytes: int  # the largest of the stages
+    request_bytes: int  # a quarter more: what to request from a batch service
+    device_bytes: int  # GPU memory; computed, and compared with what CuPy asks for on a CPU, never with a GPU
+    seconds: float | None  # in all, within a factor of two or so on an idle machine; None where it cannot be told
+    storage: str  # how the kernel is stored, in words
+    factor: float  # how many times as long the graph and the eigenvectors take as with enough memory
 
 
 def estimate_resources(
@@ -64,11 +46,6 @@ def estimate_resources(
     intrinsic_dim, subset_size, n_components, device, dtype, memory_limit, n_threads
         As in :func:`ies_gpu.select_coordinates`; by default as many coordinates as dimensions, on one thread of the
         CPU, without a limit.
-
-    Returns
-    -------
-    Estimate
-        Memory by stage, its peak, and the time in all.
 
     Examples
     --------

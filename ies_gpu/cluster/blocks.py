@@ -25,7 +25,6 @@ from ..embedding.graph import (
     MAX_AXES,
     cell_starts,
     leading_axes,
-    n_levels,
     ordered_radius_graph,
     rescale_to_radius,
     spatial_order,
@@ -240,7 +239,7 @@ def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tu
 def boxes_of(backend: Backend, points: Points) -> np.ndarray:
     """Return boxes (boxes, 2, columns) around runs of the points."""
     n = len(points.rows)
-    starts = np.unique(cell_starts(n, min(BOXES, n_levels(n, 1)))).tolist()
+    starts = np.unique(cell_starts(n, BOXES)).tolist()
     runs = [points.X[a:b] for a, b in pairwise(starts)]
     sides = [backend.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
     return backend.to_host(backend.xp.stack(sides))

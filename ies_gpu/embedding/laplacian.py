@@ -22,15 +22,8 @@ from ..backend.kernels import plain
 from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..findings import DisconnectedGraphError, first_few, option, refusal
-from ..options import documented, explain_keywords
-from ..validation import (
-    check_kernel,
-    check_length,
-    check_number,
-    check_real_array,
-    check_sparse_storage,
-    check_square_sparse,
-)
+from ..options import TABLE, documented, explain_keywords
+from ..validation import check_kernel, check_length, check_real_array, check_sparse_storage, check_square_sparse
 from .graph import csr, inverse_order, permute
 from .order import matrix_order
 from .tiles import TiledMatrix
@@ -311,7 +304,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     >>> bool(np.allclose(laplacian.transition.sum(axis=1), 1))
     True
     """
-    alpha = check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
+    alpha = TABLE["alpha"].accepts.check("alpha", alpha)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
     return normalise(SparseMatrix(check_kernel(kernel)), bandwidth, alpha)
