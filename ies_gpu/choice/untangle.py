@@ -21,7 +21,7 @@ from ..embedding.graph import leading_axes
 from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array
 from .criterion import check_subsets, stray_coordinates
-from .lost import (
+from .faults import (
     COMPONENTS,
     FEWEST,
     Regions,

@@ -21,8 +21,8 @@ from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
 from ..run.run import Run, versions
-from ..validation import check_points
-from .selection import Ranking, Selection, as_words, points_digest
+from ..validation import check_points, points_digest
+from .selection import Ranking, Selection, as_words
 
 if TYPE_CHECKING:
     from ..run.run import Fit, Inputs
@@ -161,7 +161,7 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
     log.keep(judgement.findings)
     reasons = [finding for finding in log.findings if finding.is_doubt]
     found = [] if automatic is None else warnings_for(reasons)
-    found += graph_warnings(about, selection.subset, len(selection.points), run.options, automatic is not None)
+    found += graph_warnings(about, selection.subset, len(selection.points), run.options)
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         found.append(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))

@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 
 from ies_gpu import cli, datasets, load
 from ies_gpu.cli.molecule import reduced
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.extras import needed
 
 from .conftest import HOPELESS

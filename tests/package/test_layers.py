@@ -25,7 +25,7 @@ ROOMS = [
 ]  # fmt: skip
 LEVELS = 14  # modules in the longest chain of imports; only ever lowered
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "plot")}
+DRAWN = {("results", "report"), ("analysis", "plot")}
 
 
 @cache
