@@ -266,7 +266,7 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     points = np.flatnonzero(marked)
     if len(points) < least:
         return []
-    from ..embedding.points import parts_of
+    from ..embedding.parts import parts_of
 
     _, labels = connected_components(adjacency[points][:, points], directed=False)
     return [part for part in parts_of(points, labels) if len(part) >= least]

@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from ..backend import backend_of
 from ..backend.array import Array, column_units, sample_rows
-from ..embedding.order import leading_axes
+from ..embedding.graph import leading_axes
 
 REGIONS, GRAPH_REGIONS = 50, 60
 SAMPLE = 5_000  # points at most that are looked at,

@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array, extent
-from ..embedding.graph import AFFINITY, GIVEN, PRECOMPUTED, check_metric, check_sides, points_in_metric
+from ..embedding.graph import AFFINITY, GIVEN, PRECOMPUTED, check_metric, points_in_metric
+from ..embedding.kernel import check_sides
 from ..embedding.laplacian import with_diagonal
 from ..embedding.nystrom import ISOLATED, KernelRule
 from ..findings import IESWarning, listen, one_line, option, refusal, tell, warning
 from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model
-from ..run.fit import Inputs, laplacian_of, map_laplacian
-from ..run.run import Progress, Run
+from ..run.run import Inputs, Progress, Run, laplacian_of, map_laplacian
 from ..select import select_coordinates
 from ..validation import (
     check_choice,

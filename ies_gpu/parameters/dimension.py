@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array, sample_rows
-from ..embedding.order import leading_axes
+from ..embedding.graph import leading_axes
 from ..findings import Judged
 from ..validation import check_integer, check_length, check_points, check_seed
 from .distances import Distances, degree_bandwidth, neighbours_of, sampled_distances

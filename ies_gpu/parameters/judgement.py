@@ -20,7 +20,7 @@ from .distances import degree_bandwidth, sampled_distances
 
 if TYPE_CHECKING:
     from ..choice.search import SearchResult
-    from ..run.fit import Fit
+    from ..run.run import Fit
 
 LOST = 0.15, 0.3  # of the worst local direction: above the first a map is not sure, above the second doubtful
 LOST_OF_GRAPH = 0.42, 0.7  # the same where random functions on a graph stand in for the points

@@ -15,12 +15,10 @@ from ..choice.faults import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
-from ..embedding.laplacian import Laplacian, with_transition
+from ..embedding.laplacian import Laplacian, Rows, with_transition
 from ..embedding.local import local_bandwidths
-from ..embedding.order import Rows
 from ..findings import DisconnectedGraphError
-from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
-from ..run.run import HeldLog, Log, Run
+from ..run.run import Fit, HeldLog, Inputs, Log, Run, choose, fit, laplacian_of
 from .distances import REACH
 from .judgement import is_folded, unexplained_variance
 

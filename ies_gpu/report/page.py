@@ -26,7 +26,7 @@ from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, names_text, page_text
 from ..choice.regularization import TOLERANCE
 from ..choice.relations import relations_text
-from ..embedding.order import leading_axes
+from ..embedding.graph import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot import style

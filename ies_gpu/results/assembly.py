@@ -16,8 +16,7 @@ from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates
 from ..choice.search import SearchResult
 from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding, scale_factors, signs
-from ..embedding.laplacian import Laplacian
-from ..embedding.order import Rows
+from ..embedding.laplacian import Laplacian, Rows
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
@@ -26,7 +25,7 @@ from ..validation import check_points, points_digest
 from .selection import Ranking, Selection, as_words
 
 if TYPE_CHECKING:
-    from ..run.fit import Fit, Inputs
+    from ..run.run import Fit, Inputs
 
 LENGTHS = 5_000  # rows that tell the lengths of columns well enough for words
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise

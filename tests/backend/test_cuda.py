@@ -21,7 +21,7 @@ from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
-from ies_gpu.embedding.cost import WORDS
+from ies_gpu.embedding.points import WORDS
 from ies_gpu.findings import IESWarning
 from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.distances import sampled_distances
@@ -270,7 +270,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     with monkeypatch.context() as patch:
         stored_as(patch, "tiles" if stored else "recomputed")
         expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.embedding.cost.MANY", 1000)
+    monkeypatch.setattr("ies_gpu.embedding.points.MANY_ON_GPU", 1000)
     with nullcontext() if stored else pytest.warns(IESWarning):
         found = select_coordinates(X, device="cuda", **arguments)
     assert ("memory.slow" in {said.code for said in found.findings}) != stored

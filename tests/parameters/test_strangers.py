@@ -8,7 +8,7 @@ from sklearn import datasets as theirs
 
 from benchmarks import shapes
 from ies_gpu import DisconnectedGraphError, diagnose, plot, select_coordinates, select_each_part
-from ies_gpu.embedding.points import SCATTERED
+from ies_gpu.embedding.parts import SCATTERED
 from ies_gpu.parameters.judgement import unexplained_variance
 from tests.manifolds import rectangle
 from tests.said import refused, warned

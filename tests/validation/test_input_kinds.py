@@ -10,8 +10,7 @@ import pytest
 
 from ies_gpu import DiffusionMap, datasets, gaussian_kernel, plot, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.embedding.graph import rescale_to_radius
-from ies_gpu.embedding.order import in_order, is_mapped
+from ies_gpu.embedding.graph import in_order, is_mapped, rescale_to_radius
 from ies_gpu.interop.scikit_learn import IndependentCoordinates
 from ies_gpu.validation import check_points
 from tests.said import refused
