@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import active_backend, at_home, backend_of, to_host
+from ..backend import Do, active_backend, at_home, backend_of, call, report, step, to_host
 from ..backend.array import Array
 from ..backend.audit import audit_scores
-from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed

@@ -17,9 +17,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..backend import Backend, get_backend
+from ..backend import Backend, get_backend, step
 from ..backend.array import sample_rows, spaced_rows
-from ..backend.steps import step
 from ..choice.lost import SAMPLE as LOOKED_AT
 from ..embedding.graph import ordered_radius_graph, rescale_to_radius
 from ..embedding.laplacian import Laplacian, apply_gaussian

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..backend import backend_of
+from ..backend import backend_of, step
 from ..backend.array import Array, entry_rows
-from ..backend.steps import step
 from ..findings import option, refusal
 from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_diagonal

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, Block, backend_of, to_device
+from ..backend import Backend, Block, backend_of, report, step, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
-from ..backend.steps import report, step
 from ..findings import refusal
 from .graph import Cells
 from .order import cell_starts, n_levels

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, step
 from ..backend.array import Array, sample_rows
-from ..backend.steps import step
 from ..choice.folds import SMALLEST, Sample, folded_share, shape_of_map
 from ..choice.lost import ground_of_graph, ground_of_points
 from ..choice.naming import coordinate_names, names_text

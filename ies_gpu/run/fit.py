@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, active_backend, backend_of, to_device, to_host
+from ..backend import Backend, Do, active_backend, backend_of, call, step, to_device, to_host
 from ..backend.array import Array
-from ..backend.steps import Do, call, step
 from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle

@@ -21,10 +21,9 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .. import __version__
-from ..backend import Backend, device_near, get_backend
+from ..backend import Backend, Step, device_near, get_backend, reporting
 from ..backend.kernels import plain
 from ..backend.machine import peak_memory
-from ..backend.steps import Step, reporting
 from ..findings import Finding, IESWarning, OutOfMemoryError, listen, refusal, teller, warning, without_repeats
 from ..options import Options
 
