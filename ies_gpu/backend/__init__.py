@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..findings import DeviceError, brief, option, refusal, tell, warning
 from .array import Array
-from .base import Backend, Block, current
+from .base import Backend, Block, cached_property, current
 from .cpu import CpuBackend
 
 Arguments = ParamSpec("Arguments")
@@ -29,8 +29,8 @@ Do = Callable[..., Any]
 Report = Callable[[int, int], None]
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 __all__ = [
-    "Backend", "Block", "Do", "Report", "Step", "active_backend", "at_home", "backend_of", "call", "device_near",
-    "get_backend", "report", "reporting", "step", "to_device", "to_host",
+    "Backend", "Block", "Do", "Report", "Step", "active_backend", "at_home", "backend_of", "cached_property", "call",
+    "device_near", "get_backend", "report", "reporting", "step", "to_device", "to_host",
 ]  # fmt: skip
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of, report, step
+from ..backend import at_home, backend_of, cached_property, report, step
 from ..backend.array import Array, entry_rows, row_counts, row_slots, starts_of
 from ..backend.audit import audit_graph
 from ..backend.base import index_type
-from ..backend.machine import cached_property
 from ..constraints import Metric
 from ..findings import first_few, option, refusal
 from ..options import METRICS, explain_keywords

@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order
 
-from ..backend import at_home, backend_of, get_backend, step, to_device
+from ..backend import at_home, backend_of, cached_property, get_backend, step, to_device
 from ..backend.array import Array, entry_rows, row_counts
 from ..backend.audit import audit_products
 from ..backend.base import index_type
-from ..backend.machine import cached_property
 from ..findings import DisconnectedGraphError, first_few, option, refusal
 from ..options import explain_keywords
 from ..validation import (

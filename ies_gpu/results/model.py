@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
+from ..backend import at_home, backend_of, cached_property, device_near, get_backend, to_device, to_host
 from ..backend.array import Array
-from ..backend.machine import cached_property
 from ..choice.naming import coordinate_names
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points

@@ -22,8 +22,8 @@ import numpy as np
 
 from .. import __version__
 from ..backend import Backend, Step, device_near, get_backend, reporting
+from ..backend.cpu import peak_memory
 from ..backend.kernels import plain
-from ..backend.machine import peak_memory
 from ..findings import Finding, IESWarning, OutOfMemoryError, listen, refusal, teller, warning, without_repeats
 from ..options import Options
 
