@@ -1,4 +1,4 @@
-"""Points and their neighbours: the order in space, pairs within a radius, pairs that are matched and contracted.
+"""Points and their neighbours: the order in space, pairs within a radius.
 
 See :mod:`..plain` for what each one returns.
 """
@@ -10,8 +10,8 @@ import threading
 
 import numpy as np
 
-from ...array import Array, starts_of
-from .tasks import SPARSE_CHUNK, compiled, in_threads
+from ...array import Array
+from .tasks import compiled, in_threads
 
 SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 tasks, each in its own cache
 FEW = 20  # coordinates up to which direct differences beat the matrix product
@@ -213,77 +213,3 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
 
 
 tile_graph_single = tile_graph  # on a CPU differences in float64 are as fast
-
-
-# --- pairs of rows of a matrix ---------------------------------------------------------------------------------------
-
-
-@compiled(entry=True)
-def matched(indptr, indices, data, scale, visits, mates):
-    """One thread: who is free depends on who came before."""
-    for i in visits:
-        if mates[i] >= 0:
-            continue
-        best, heaviest = i, np.float32(0)
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            weight = data[p] * scale[j]
-            if (weight > heaviest or (weight == heaviest and j < best)) and weight > 0 and j != i and mates[j] < 0:
-                best, heaviest = j, weight
-        mates[i] = best
-        mates[best] = i
-
-
-def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
-    mates = np.full(len(visits), -1, dtype=np.int64)
-    matched(indptr, indices, data, scale, visits, mates)
-    return mates
-
-
-@compiled(fused=True, entry=True)
-def contracted(indptr, indices, data, leaders, mates, labels, total, seen, first, last, counts, out_indices, out_data):
-    """Rows of a pair added up in the dense row ``total``; ``seen`` says which of its entries belong to this pair."""
-    place = 0
-    for c in range(first, last):
-        before = place
-        i = leaders[c]
-        for side in range(2):
-            if side == 1:
-                if mates[i] == i:
-                    break
-                i = mates[i]
-            for p in range(indptr[i], indptr[i + 1]):
-                j = labels[indices[p]]
-                if j == c:
-                    continue
-                if seen[j] != c:
-                    seen[j], total[j] = c, 0.0
-                    out_indices[place] = j
-                    place += 1
-                total[j] += data[p]
-        for p in range(before, place):
-            out_data[p] = total[out_indices[p]]
-        counts[c] = place - before
-    return place
-
-
-def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
-    cells = len(leaders)
-    labels = np.empty(len(mates), dtype=np.int32)
-    labels[leaders] = labels[mates[leaders]] = np.arange(cells, dtype=np.int32)
-    counts = np.empty(cells, dtype=np.int64)
-    widths = np.diff(indptr)
-    second = np.where(mates[leaders] == leaders, 0, widths[mates[leaders]])
-    rooms = starts_of(widths[leaders] + second)
-
-    def chunk(first: int, last: int) -> tuple[Array, Array]:
-        room = int(rooms[last] - rooms[first])
-        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        total, seen = np.empty(cells), np.full(cells, -1)
-        used = contracted(
-            indptr, indices, data, leaders, mates, labels, total, seen, first, last, counts, found, values
-        )
-        return found[:used].copy(), values[:used].copy()
-
-    found, values = zip(*in_threads(chunk, cells, max(SPARSE_CHUNK, cells // 16)), strict=True)
-    return starts_of(counts), np.concatenate(found), np.concatenate(values), labels

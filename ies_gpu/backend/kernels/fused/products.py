@@ -96,37 +96,6 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
     return out
 
 
-@compiled(fused=True, entry=True)
-def merged_columns(indptr, indices, data, labels, weights, first, last, out_indices, out_data):
-    """Columns of a cell follow each other in a sorted row, so that one pass with one sum is enough."""
-    place = 0
-    for i in range(first, last):
-        cell, total = -1, 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            if labels[j] != cell:
-                if cell >= 0:
-                    out_indices[place], out_data[place] = cell, total
-                    place += 1
-                cell, total = labels[j], 0.0
-            total += data[p] * np.float64(weights[j])
-        if cell >= 0:
-            out_indices[place], out_data[place] = cell, total
-            place += 1
-
-
-@compiled(fused=True, entry=True)
-def counted_columns(indptr, indices, labels, first, last, counts):
-    """How many cells each row has entries in."""
-    for i in range(first, last):
-        cell, count = -1, 0
-        for p in range(indptr[i], indptr[i + 1]):
-            label = labels[indices[p]]
-            count += label != cell
-            cell = label
-        counts[i] = count
-
-
 @compiled()
 def sort_part(values, first, last):
     """Shell's sort of a short part in place; ``numpy.sort`` would take seconds to compile."""
@@ -140,57 +109,98 @@ def sort_part(values, first, last):
 
 
 @compiled(fused=True, entry=True)
-def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, out_indices, out_data):
-    """Rows of a cell added up in the dense row ``total``; ``seen`` says which of its entries belong to this cell."""
+def added_rows(
+    indptr, indices, data, rows, starts, left, labels, right, pairs, total, seen, first, last, counts, columns, sums
+):  # fmt: skip
+    """Groups of rows of ``diag(left) A diag(right)`` added up, and in them all columns of one label.
+
+    They are added up in the dense row ``total``; ``seen`` says which of its entries belong to this group. Rows are
+    sorted; those of ``pairs`` are not, and have no diagonal.
+    """
     place = np.int64(0)  # not 0 alone, for which sort_part would be compiled as well
     for c in range(first, last):
         before = place
-        for i in range(starts[c], starts[c + 1]):
+        for k in range(starts[c], starts[c + 1]):
+            i = rows[k]
             for p in range(indptr[i], indptr[i + 1]):
-                j = indices[p]
+                column = indices[p]
+                j = labels[column]
+                if pairs and j == c:
+                    continue
                 if seen[j] != c:
                     seen[j], total[j] = c, 0.0
-                    out_indices[place] = j
+                    columns[place] = j
                     place += 1
-                total[j] += data[p] * np.float64(weights[i])
-        sort_part(out_indices, before, place)
+                total[j] += data[p] * np.float64(left[i] * right[column])
+        if not pairs:
+            sort_part(columns, before, place)
         for p in range(before, place):
-            out_data[p] = total[out_indices[p]]
+            sums[p] = total[columns[p]]
         counts[c] = place - before
     return place
 
 
+def add_rows(
+    matrix: tuple[Array, ...], rows: Array, starts: Array, left: Array, labels: Array, right: Array, n_labels: int,
+    pairs: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return what :func:`added_rows` makes of the groups ``rows[starts[c] : starts[c + 1]]``, as CSR."""
+    groups = len(starts) - 1
+    counts, ends = np.empty(groups, dtype=np.int64), starts_of(np.diff(matrix[0])[rows])
+
+    def chunk(first: int, last: int) -> tuple[Array, Array]:
+        room = int(ends[starts[last]] - ends[starts[first]])
+        found = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        scratch = np.empty(n_labels), np.full(n_labels, -1)
+        used = added_rows(*matrix, rows, starts, left, labels, right, pairs, *scratch, first, last, counts, *found)
+        return found[0][:used].copy(), found[1][:used].copy()
+
+    columns, sums = zip(*in_threads(chunk, groups, max(SPARSE_CHUNK, groups // 16)), strict=True)
+    return starts_of(counts), np.concatenate(columns), np.concatenate(sums)
+
+
 def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, weights: Array) -> tuple[Array, ...]:
-    n = len(indptr) - 1
-    labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
-    counts = np.empty(n, dtype=np.int64)
-    in_threads(lambda a, b: counted_columns(indptr, indices, labels, a, b, counts), n, SPARSE_CHUNK)
-    ends = starts_of(counts)
-    out = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
-
-    def chunk(first: int, last: int) -> None:
-        own = slice(ends[first], ends[last])
-        merged_columns(indptr, indices, data, labels, weights, first, last, out[0][own], out[1][own])
-
-    in_threads(chunk, n, SPARSE_CHUNK)
-    return ends, *out
+    n, cells = len(indptr) - 1, len(starts) - 1
+    labels = np.repeat(np.arange(cells, dtype=np.int32), np.diff(starts))
+    each, ones = np.arange(n + 1), np.ones(n, dtype=np.float32)
+    return add_rows((indptr, indices, data), each[:-1], each, ones, labels, weights, cells)
 
 
 def merge_rows(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
 ) -> tuple[Array, ...]:
-    cells = len(starts) - 1
-    counts = np.empty(cells, dtype=np.int64)
+    each, ones = np.arange(max(columns, len(weights))), np.ones(columns, dtype=np.float32)
+    return add_rows((indptr, indices, data), each[: len(weights)], starts, weights, each, ones, columns)
 
-    def chunk(first: int, last: int) -> tuple[Array, Array]:
-        room = int(indptr[starts[last]] - indptr[starts[first]])
-        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        total, seen = np.empty(columns), np.full(columns, -1)
-        used = merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, found, values)
-        return found[:used].copy(), values[:used].copy()
 
-    found, values = zip(*in_threads(chunk, cells, SPARSE_CHUNK), strict=True)
-    return starts_of(counts), np.concatenate(found), np.concatenate(values)
+@compiled(entry=True)
+def matched(indptr, indices, data, scale, visits, mates):
+    """One thread: who is free depends on who came before."""
+    for i in visits:
+        if mates[i] >= 0:
+            continue
+        best, heaviest = i, np.float32(0)
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            weight = data[p] * scale[j]
+            if (weight > heaviest or (weight == heaviest and j < best)) and weight > 0 and j != i and mates[j] < 0:
+                best, heaviest = j, weight
+        mates[i] = best
+        mates[best] = i
+
+
+def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
+    mates = np.full(len(visits), -1, dtype=np.int64)
+    matched(indptr, indices, data, scale, visits, mates)
+    return mates
+
+
+def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
+    labels = np.empty(len(mates), dtype=np.int32)
+    labels[leaders] = labels[mates[leaders]] = np.arange(len(leaders), dtype=np.int32)
+    rows, starts = np.argsort(labels, kind="stable"), starts_of(np.bincount(labels))
+    ones = np.ones(len(mates), dtype=np.float32)
+    return *add_rows((indptr, indices, data), rows, starts, ones, labels, ones, len(leaders), pairs=True), labels
 
 
 @compiled(fused=True)
