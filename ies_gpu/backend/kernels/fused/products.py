@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array, starts_of
 from ..plain import added_up, gram_of_rows, step_lengths, update_rows
-from .lanes import lanes_of, load_singles, store
+from .lanes import lanes_of, load, store
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
@@ -208,13 +208,13 @@ def add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3):
     """The sums of a row with its p-th entry; what ``width`` and ``scaled`` leave out is not compiled."""
     j = np.uint32(indices[p])
     a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
-    s0 += a * load_singles(V, x)
+    s0 += a * load(V, x)
     if width > 8:
-        s1 += a * load_singles(V, x + 8)
+        s1 += a * load(V, x + 8)
     if width > 16:
-        s2 += a * load_singles(V, x + 16)
+        s2 += a * load(V, x + 16)
     if width > 24:
-        s3 += a * load_singles(V, x + 24)
+        s3 += a * load(V, x + 24)
     return s0, s1, s2, s3
 
 
