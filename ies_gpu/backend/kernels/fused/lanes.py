@@ -102,7 +102,7 @@ define_unary(math.sqrt, "llvm.sqrt")
 define_unary(abs, "llvm.fabs")
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any, lanes: Any) -> Any:
+def _pointer(context: Any, builder: Any, lanes: Any, kind: Any, array: Any, place: Any) -> Any:
     """To lanes at a flat place in a contiguous array."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [place]), lanes.as_pointer())
@@ -117,7 +117,7 @@ def load(typing: Any, array: Any, place: Any) -> Any:
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = context.get_value_type(signature.return_type)
-        pointer = _pointer(context, builder, signature.args[0], *args, lanes)
+        pointer = _pointer(context, builder, lanes, signature.args[0], *args)
         return builder.load(pointer, align=array.dtype.bitwidth // 8)
 
     return (SINGLES if array.dtype == types.float32 else NUMBERS)(array, types.intp), lower
@@ -129,7 +129,7 @@ def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = spread(builder, args[2], signature.args[2])
-        pointer = _pointer(context, builder, signature.args[0], *args[:2], lanes.type)
+        pointer = _pointer(context, builder, lanes.type, signature.args[0], *args[:2])
         builder.store(lanes, pointer, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
