@@ -166,23 +166,20 @@ single_thread = SingleThread()
 # --- forks: a child that finds a lock taken, by a thread that it does not have, waits forever ---
 
 loading = threading.RLock()  # held while the kernels are imported: Python's own locks on modules do not survive a fork
-_taken: list[Any] = []
+_taken = threading.local()  # two threads may fork at once, and each releases its own
 
 
 def before_fork() -> None:
     """Take the locks, in the order in which a thread that loads kernels takes them."""
     compiling = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
-    for lock in (loading, compiling, single_thread.lock):
-        if lock is not None:
-            lock.acquire()
-            _taken.append(lock)
+    _taken.locks = [lock for lock in (loading, compiling, single_thread.lock) if lock is not None]
+    for lock in _taken.locks:
+        lock.acquire()
 
 
 def after_fork() -> None:
-    """Release them, in parent and child; with the last of them another thread may begin to fork, and take its own."""
-    own = _taken[::-1]
-    _taken.clear()
-    for lock in own:
+    """Release them, in parent and child."""
+    for lock in reversed(_taken.locks):
         lock.release()
 
 

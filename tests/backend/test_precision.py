@@ -14,6 +14,7 @@ from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
+from ies_gpu.options import Options
 from tests.backends import needs_cupy, on_cpu, on_cuda
 from tests.real_cupy import plugged_in
 from tests.thorough import first_of
@@ -88,35 +89,17 @@ def test_lengths_beyond_the_range_of_float32(backend, scale, dtype):
     np.testing.assert_array_equal(found.rotation, expected.rotation)
 
 
-def watched(monkeypatch) -> list:
-    """Coordinates and Laplacians that the pipeline makes tangents from."""
-    seen = []
-    import ies_gpu.choice.rmetric as stages
-
-    original = stages.tangents
-
-    def tangents(Y, laplacian, *more):
-        seen.append((Y, laplacian))
-        return original(Y, laplacian, *more)
-
-    monkeypatch.setattr(stages, "tangents", tangents)
-    return seen
-
-
 @pytest.mark.parametrize(("dtype", "stored", "computed"), [
     ("float64", "float64", "float64"), ("mixed", "float32", "float64"), ("float32", "float32", "float32"),
 ])  # fmt: skip
-def test_what_is_stored_in_which_precision(monkeypatch, dtype, stored, computed):
-    data = datasets.load("D1", n_samples=600)
-    seen = watched(monkeypatch)
+def test_what_is_stored_in_which_precision(dtype, stored, computed):
+    X = datasets.load("D1", n_samples=600).X
+    options = Options(dtype=dtype)
+    laplacian = laplacian_of_points(X, bandwidth=1.0, dtype=options.storage)
+    assert laplacian.transition.dtype == stored and laplacian.weights.dtype == np.float64
     arguments = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8, "device": "cpu"}
-    found = select_coordinates(data.X, dtype=dtype, **arguments)
-    Y, laplacian = seen[0]
-    assert laplacian.transition.dtype == stored
-    assert laplacian.weights.dtype == np.float64
-    assert Y.dtype == computed
-    assert found.coordinates.dtype == np.float64
-    assert found.bases.dtype == computed
+    found = select_coordinates(X, dtype=dtype, **arguments)
+    assert found.coordinates.dtype == np.float64 and found.bases.dtype == options.arithmetic == computed
     assert score_pass(found.bases, np.array([[0, 1]])).totals.dtype == np.float64
     assert found.diagnostics["parameters"]["dtype"] == dtype
 
