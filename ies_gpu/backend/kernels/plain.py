@@ -162,7 +162,7 @@ def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -
     return smallest
 
 
-def _centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
+def centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
     """Return points less the mean of the rows, their squared lengths, and the largest of these."""
     centre = rows.mean(axis=0)
     a, b = rows - centre, columns - centre
@@ -175,8 +175,14 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
 
     Return the number of pairs in each row (r,), their columns, rising within a row, and their distances.
     """
+    return pairs_within(radius, rows, columns, *centred(rows, columns))
+
+
+def pairs_within(
+    radius: float, rows: Array, columns: Array, a: Array, b: Array, aa: Array, bb: Array, scale: float
+) -> tuple[Array, ...]:
+    """Find the pairs of :func:`tile_graph`, given what :func:`centred` returns for the rows and for the columns."""
     xp = namespace(rows)
-    a, b, aa, bb, scale = _centred(rows, columns)
     squared = aa[:, None] + bb - 2 * (a @ b.T)
     # The product form is off by a few roundings of the largest norm. Pairs for which that matters, at the edge of
     # the ball or very close, are measured again by their difference.
@@ -196,7 +202,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
     For GPUs that multiply in float64 at a sixty-fourth of the speed.
     """
     xp, limit = namespace(rows), radius * radius
-    a, b, aa, bb, scale = _centred(rows, columns)
+    a, b, aa, bb, scale = centred(rows, columns)
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
     if not slack < limit:  # points so far apart that float32 cannot tell
         return tile_graph(rows, columns, radius)

@@ -11,6 +11,7 @@ import threading
 import numpy as np
 
 from ...array import Array
+from .. import plain
 from .tasks import compiled, in_threads
 
 SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 tasks, each in its own cache
@@ -152,33 +153,6 @@ def ball_task(rows, columns, limit, first, last, squared, counts, indices, dista
     return position
 
 
-@compiled(entry=True)
-def settle(products, aa, bb, rows, columns, limit, slack, close):
-    """Pairs within the ball from inner products of centred points; what the product cannot tell is computed again."""
-    counts = np.zeros(len(products), np.int64)
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
-            value = np.float64(aa[i] + bb[j] - 2 * products[i, j])
-            if value <= limit + slack and (value <= close or value >= limit - slack):
-                value = 0.0
-                for k in range(rows.shape[1]):
-                    difference = np.float64(rows[i, k]) - np.float64(columns[j, k])
-                    value += difference * difference
-            inside = value <= limit
-            products[i, j] = value if inside else -1.0
-            counts[i] += inside
-    indices = np.empty(counts.sum(), np.int64)
-    distances = np.empty(len(indices), products.dtype)
-    position = 0
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
-            if products[i, j] >= 0.0:
-                indices[position] = j
-                distances[position] = math.sqrt(products[i, j])
-                position += 1
-    return counts, indices, distances
-
-
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
     limit = float(radius) * float(radius)
     if not len(rows) or not len(columns):
@@ -198,15 +172,11 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
 
     else:
         rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
-        centre = rows.mean(axis=0)
-        a, b = rows - centre, columns - centre
-        aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
-        scale = float(max(aa.max(), bb.max()))
-        slack, close = 64 * float(np.finfo(rows.dtype).eps) * scale, 1e-3 * scale
+        a, b, aa, bb, scale = plain.centred(rows, columns)
 
         def task(first: int, last: int) -> Array:
             part = slice(first, last)
-            return settle(a[part] @ b.T, aa[part], bb, rows[part], columns, limit, slack, close)
+            return plain.pairs_within(radius, rows[part], columns, a[part], b, aa[part], bb, scale)
 
     counts, indices, distances = zip(*in_threads(task, len(rows), TILE_ROWS), strict=True)
     return np.concatenate(counts), np.concatenate(indices), np.concatenate(distances)
