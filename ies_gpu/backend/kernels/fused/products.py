@@ -16,7 +16,7 @@ from ..plain import added_up, gram_of_rows, step_lengths, update_rows
 from .lanes import lanes_of, load, store
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
-WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
+WIDEST = 32  # columns of one product, a multiple of eight, known when it is compiled
 CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
 
 
@@ -204,10 +204,10 @@ def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, m
 
 
 @compiled(fused=True)
-def add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3):
+def add_entry(indices, data, right, V, stride, width, scaled, p, s0, s1, s2, s3):
     """The sums of a row with its p-th entry; what ``width`` and ``scaled`` leave out is not compiled."""
     j = np.uint32(indices[p])
-    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
+    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * stride
     s0 += a * load(V, x)
     if width > 8:
         s1 += a * load(V, x + 8)
@@ -223,21 +223,21 @@ def _product(width: int, scaled: bool) -> Any:
     """A product of fixed width, whose sums stay in registers; even and odd entries have their own, so that none waits.
 
     The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy. V and out
-    are flat.
+    are flat, with rows of length ``stride``.
     """
 
     @compiled(fused=True, entry=True)
-    def product(indptr, indices, data, left, right, V, out):
+    def product(indptr, indices, data, left, right, V, out, stride):
         for i in range(len(indptr) - 1):
             s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = lanes_of(np.float32(0))
             p, end = indptr[i], indptr[i + 1]
             while p < end:
-                s0, s1, s2, s3 = add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3)
+                s0, s1, s2, s3 = add_entry(indices, data, right, V, stride, width, scaled, p, s0, s1, s2, s3)
                 p += 1
                 if p < end:
-                    t0, t1, t2, t3 = add_entry(indices, data, right, V, width, scaled, p, t0, t1, t2, t3)
+                    t0, t1, t2, t3 = add_entry(indices, data, right, V, stride, width, scaled, p, t0, t1, t2, t3)
                     p += 1
-            y = i * width
+            y = i * stride
             store(out, y, s0 + t0)
             if width > 8:
                 store(out, y + 8, s1 + t1)
@@ -252,46 +252,36 @@ def _product(width: int, scaled: bool) -> Any:
     return product
 
 
-def in_eights(V: Array) -> list[Array]:
-    """V in contiguous pieces of at most 32 columns, the last one filled up with zeros: mostly V itself."""
-    k, most = V.shape[1], WIDTHS[-1]
-    if k <= most and k % WIDTHS[0] == 0:
-        return [np.ascontiguousarray(V)]
-    pieces = []
-    for first in range(0, k, most):
-        part = V[:, first : first + most]
-        missing = -part.shape[1] % WIDTHS[0]
-        pieces.append(np.concatenate([part, np.zeros((len(V), missing), dtype=V.dtype)], axis=1))
-    return pieces
+def in_eights(V: Array) -> Array:
+    """V with as many columns of zeros as make their number a multiple of eight: mostly V itself."""
+    missing = -V.shape[1] % 8
+    return np.concatenate([V, np.zeros((len(V), missing), V.dtype)], axis=1) if missing else np.ascontiguousarray(V)
 
 
-def _chunk_product(
-    matrix: tuple[Any, Any, Any], root: Any, pieces: list[Array], first: int, last: int, out: Array
-) -> None:
+def _chunk_product(matrix: tuple[Any, Any, Any], root: Any, V: Array, first: int, last: int, out: Array) -> None:
     """Rows ``first`` to ``last`` of the product with what :func:`in_eights` gives."""
     indptr, indices, data = matrix
-    ends, done = indptr[first : last + 1], 0
-    for V in pieces:
-        width = V.shape[1]
-        target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
-        left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
-        _product(width, root is not None)(ends, indices, data, left, right, V.ravel(), target.ravel())
-        if target is not out:
-            columns = out[:, done : done + width]
-            columns[:] = target[:, : columns.shape[1]]
-        done += width
+    left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
+    stride = V.shape[1]
+    whole = out if out.shape[1] == stride else np.empty((last - first, stride), dtype=np.float32)
+    for begin in range(0, stride, WIDEST):
+        product = _product(min(WIDEST, stride - begin), root is not None)
+        flat = V.ravel()[begin:], whole.ravel()[begin:]
+        product(indptr[first : last + 1], indices, data, left, right, *flat, stride)
+    if whole is not out:
+        out[:] = whole[:, : out.shape[1]]
 
 
 def block_product(
     indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
     root: Any = None,
 ) -> Array:  # fmt: skip
-    n, pieces = len(indptr) - 1, in_eights(V)
+    n, wide = len(indptr) - 1, in_eights(V)
     out = np.empty((n, V.shape[1]), dtype=np.float32)
 
     def chunk(first: int, last: int) -> None:
         rows = out[first:last]
-        _chunk_product((indptr, indices, data), root, pieces, first, last, rows)
+        _chunk_product((indptr, indices, data), root, wide, first, last, rows)
         if R is not None:
             rows *= scale
             rows += R[first:last] if chosen is None else R[first:last, chosen[0]] * chosen[1]
@@ -349,11 +339,11 @@ def turned(R, P, factor, first, last):
 
 
 def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
-    pieces = in_eights(P)
+    wide = in_eights(P)
 
     def chunk(first: int, last: int) -> Array:
         total = np.zeros(P.shape[1])
-        _chunk_product((indptr, indices, data), None, pieces, first, last, image[first:last])
+        _chunk_product((indptr, indices, data), None, wide, first, last, image[first:last])
         shifted_rows(shift, P, image, first, last, total)
         return total
 
