@@ -24,7 +24,6 @@ from .constraints import (
     Device,
     Integer,
     Length,
-    Metric,
     Number,
     Path,
     Percentile,
@@ -38,6 +37,10 @@ AUTO, LOCAL, FIXED = "auto", "local", "fixed"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Laplacian
 METRICS = ("euclidean", "cosine", "correlation")
+_CALL = f"sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', {option('metric', 'manhattan')})"
+OTHER_METRICS = (
+    f"for another distance pass graph={_CALL} instead of X, or {option('metric', 'precomputed')} to an estimator"
+)
 MAX_SUBSETS = 2_000_000  # sets that an exhaustive search scores
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
@@ -101,7 +104,7 @@ class Options:
         is used with the diagonal that it has.
         """, entries=("X", "graph"))  # fmt: skip
     metric: str = row(
-        "euclidean", Metric(*METRICS), '{"euclidean", "cosine", "correlation"}',
+        "euclidean", Words(*METRICS, advice=OTHER_METRICS), '{"euclidean", "cosine", "correlation"}',
         "how distances are measured", """
         How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
         length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". For other distances, pass ``graph``, for example from

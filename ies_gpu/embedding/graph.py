@@ -13,9 +13,9 @@ from ..backend.audit import audit_graph
 from ..backend.base import index_type
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
-from ..constraints import Metric
+from ..constraints import Words
 from ..findings import first_few, option, refusal
-from ..options import METRICS, explain_keywords
+from ..options import METRICS, OTHER_METRICS, explain_keywords
 from ..validation import (
     check_array,
     check_integer,
@@ -72,7 +72,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
 
 
 def check_metric(metric: Any, *more: str) -> str:
-    return Metric(*METRICS, *more).check("metric", metric)
+    return Words(*METRICS, *more, advice=OTHER_METRICS).check("metric", metric)
 
 
 def points_in_metric(X: Array, metric: str) -> Array:

@@ -28,7 +28,7 @@ class Table:
     holds the names of the rows, as R and pandas write it.
     """
 
-    def __init__(self, path: Path, asked: Sequence[str]) -> None:
+    def __init__(self, path: Path, asked: Sequence[str] = ()) -> None:
         self.path, self.names = path, None
         start = [text for _, text in islice(_lines(path), 2)]
         if not start:
@@ -70,11 +70,11 @@ class Table:
         rows = tuple(self._words(marks)[0]) if marks else None
         return PointFile(X, rows, None if self.names is None else tuple(self.names[k] for k in used))
 
-    def colours(self, wanted: Sequence[str] | None) -> dict[str, np.ndarray]:
-        """Read some columns, or all of them, by name; those of a table without names are called by number."""
-        places = list(range(self.width)) if wanted is None else [self._place(name) for name in wanted]
-        names = [str(k) if self.names is None else self.names[k] for k in places]
-        if wanted is None and len(set(names)) < len(names):
+    def colours(self) -> dict[str, np.ndarray]:
+        """Read all columns by name; those of a table without names are called by number."""
+        places = list(range(self.width))
+        names = list(map(str, places)) if self.names is None else self.names
+        if len(set(names)) < len(names):
             text = f"{self.path}: two columns have the same name"
             raise refusal("file.column_repeated", text, f"rename one of {', '.join(names)}")
         return dict(zip(names, map(typed, self._words(places)), strict=True))

@@ -76,16 +76,12 @@ def read_table(
         return PointFile(ARRAYS[ending](local, key))
 
 
-def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """Read some columns of a table by name or number, or all of them: a file or URL whose ending is in ``TABLES``.
-
-    A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
-    cells are NaN or None.
-    """
+def read_columns(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Read the columns of a table by name, as integers, floats or words; empty cells are NaN or None."""
     from .columns import Table
 
     with _local(path, TABLES, "columns") as (local, _):
-        return Table(local, wanted or ()).colours(wanted)
+        return Table(local).colours()
 
 
 @contextlib.contextmanager
