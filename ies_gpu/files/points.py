@@ -27,15 +27,6 @@ XYZ = (".xyz", ".extxyz")
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
-# what to do with files that are not read
-OTHERWISE = {
-    ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
-    ".parquet": "convert it once: numpy.save('{0}.npy', pandas.read_parquet('{0}.parquet'))",
-    ".feather": "convert it once: numpy.save('{0}.npy', pandas.read_feather('{0}.feather'))",
-    ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
-    ".gz": "unpack it once: gunzip '{0}.gz'",
-    **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
-}
 
 
 class PointFile(NamedTuple):
@@ -128,12 +119,12 @@ def check_fits(path: Path, nbytes: int) -> None:
 
 
 def ending_of(path: str, readers: Collection[str], what: str) -> str:
-    """Return the ending that says how to read a file, or raise an error that says how to convert it."""
-    stem, ending = os.path.splitext(re.split(r"[/\\]", path)[-1])
+    """Return the ending that says how to read a file, or raise an error that names those that do."""
+    ending = os.path.splitext(re.split(r"[/\\]", path)[-1])[1]
     if ending.lower() in readers:
         return ending.lower()
-    way = f"; {OTHERWISE[ending.lower()].format(stem)}" if ending.lower() in OTHERWISE else ""
-    raise refusal("file.ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
+    way = "convert it once, for example with pandas and numpy.save; 'ies-gpu fit' reads trajectories with --topology"
+    raise refusal("file.ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'", way)
 
 
 def check_readable(path: Path) -> None:

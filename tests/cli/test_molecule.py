@@ -117,7 +117,7 @@ def test_a_trajectory_with_its_topology(folder):
         ("peroxide.npz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
         ("peroxide.npz", ["--columns", "a"], 2, "are for tables, not for molecules"),
         ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
-        ("traj.xtc", [], 1, "use 'ies-gpu fit' with --topology"),
+        ("traj.xtc", [], 1, "reads trajectories with --topology"),
         ("large.npz", [], 1, "; use --features distances or torsions, or --atoms"),
     ],
 )
