@@ -39,8 +39,6 @@ class Site(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(folder):
-    needed("aiohttp", "test-cloud")
-    needed("fsspec", "test-cloud")
     with Server(("127.0.0.1", 0), functools.partial(Site, directory=folder)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"

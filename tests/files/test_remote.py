@@ -11,6 +11,7 @@ from ies_gpu.files import remote
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import check_output
 from tests.comparison import assert_equal_selections
+from tests.extras import needed
 from tests.files.stores import serving, store  # noqa: F401 - a fixture
 from tests.said import refused
 
@@ -153,6 +154,8 @@ def test_an_empty_bucket_is_a_place_for_results(store, monkeypatch):  # noqa: F8
 
 
 def test_points_from_the_web(points, tmp_path):
+    for library in ("aiohttp", "fsspec"):
+        needed(library, "test-cloud")
     np.save(tmp_path / "points.npy", points)
     np.save(tmp_path / "cut.npy", points)
     with serving(tmp_path) as website:
