@@ -63,9 +63,7 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
 
 
 def test_unexpected_errors_name_their_kind_and_debug_raises():
-    assert (
-        cli.sentence(ZeroDivisionError("0")) == "ZeroDivisionError: 0 (unexpected; --debug shows the traceback)"
-    )
+    assert cli.sentence(ZeroDivisionError("0")) == "ZeroDivisionError: 0 (unexpected; --debug shows the traceback)"
     assert "--memory-limit" in cli.sentence(MemoryError())
     with pytest.raises(FileNotFoundError):
         cli.main(["fit", "nowhere.npy", *FIT, "--debug"])
