@@ -94,21 +94,6 @@ def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
     assert R2["torsions"] > 0.99 and R2["angles"] < 0.1
 
 
-@pytest.mark.filterwarnings("ignore")  # of these libraries, about others
-def test_a_trajectory_with_its_topology(folder):
-    made = needed("MDAnalysis", "molecules").Universe.empty(4, trajectory=True)
-    needed("ase", "molecules")
-    made.add_TopologyAttr("element", ["H", "O", "O", "H"])
-    made.add_TopologyAttr("name", ["H", "O", "O", "H"])
-    made.load_new(datasets.load_molecule(folder / "peroxide.npz").R)
-    made.atoms.write(folder / "top.pdb")
-    made.atoms.write(folder / "traj.dcd", frames="all")
-    assert fit(folder, "peroxide.npz") == 0
-    wanted = load(folder / "run.npz").embedding
-    assert fit(folder, "traj.dcd", "--topology", str(folder / "top.pdb")) == 0
-    np.testing.assert_allclose(load(folder / "run.npz").embedding, wanted, atol=1e-3 / np.sqrt(N))
-
-
 @pytest.mark.parametrize(
     ("name", "more", "status", "words"),
     [
@@ -117,6 +102,7 @@ def test_a_trajectory_with_its_topology(folder):
         ("peroxide.npz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
         ("peroxide.npz", ["--columns", "a"], 2, "are for tables, not for molecules"),
         ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
+        ("traj.xtc", ["--topology", "no.pdb"], 1, "no.pdb does not exist"),
         ("traj.xtc", [], 1, "reads trajectories with --topology"),
         ("large.npz", [], 1, "; use --features distances or torsions, or --atoms"),
     ],

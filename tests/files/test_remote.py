@@ -98,25 +98,16 @@ WRONG = [
     ([THERE, "-o", "SCHEME://jobs/run.npz#token=x"], "must have no user, query or fragment"),
     (["SCHEME://jobs/in/bad.npy"], "SCHEME://jobs/in/bad.npy is not an .npy file"),
 ]
-GOOGLE = [
-    (["gs://closed/points.npy"], "Anonymous caller does not have storage.objects.get access"),
-    ([THERE, "-o", "gs://closed/run.npz"], "gs://closed: the place for the result was not found (HttpError: Anonymous"),
-    (["gs://private/points.npy"], "check your credentials (set GOOGLE_APPLICATION_CREDENTIALS"),
-    (["gs://busy/points.npy"], "gs://busy/points.npy: reading failed (HttpError: Backend Error"),
-    ([THERE, "-o", "gs://busy/run.npz"], "gs://busy: the place for the result was not found (HttpError"),
-]
 
 
 @both
 def test_what_is_wrong_is_said_before_the_work(store, capsys):  # noqa: F811
     """Which would end by another error."""
     store.put("in/bad.npy", b"no array")
-    for arguments, words in WRONG + (GOOGLE if store.scheme == "gs" else []):
+    for arguments, words in WRONG:
         assert cli.main(["fit", *(part.replace("SCHEME", store.scheme) for part in arguments), *HOPELESS]) == 1
         err = capsys.readouterr().err
         assert words.replace("SCHEME", store.scheme) in err and err.count("\n") == 1, err
-    if store.scheme == "gs":
-        check_output("gs://private/run.npz", ".npz")  # may be written, though not looked at
 
 
 @amazon

@@ -128,16 +128,18 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "Selection.to_html": (S.to_html, {"path": f"{file}.html"}),
         "Selection.explore": (lambda **o: S.explore(**o), {"height": 300}),
         "DiffusionMap.fit": (
-            lambda X, **o: ies_gpu.DiffusionMap(**o).fit(X), {"X": X, "bandwidth": EPS, "n_components": 3}
+            lambda X, **o: ies_gpu.DiffusionMap(**o).fit(X),
+            {"X": X, "bandwidth": EPS, "n_components": 3, "random_state": 0},
         ),
         "IndependentCoordinates.fit": (
-            lambda X, **o: ies_gpu.IndependentCoordinates(**o).fit(X), {"X": X, "bandwidth": EPS, **sizes}
+            lambda X, **o: ies_gpu.IndependentCoordinates(**o).fit(X),
+            {"X": X, "bandwidth": EPS, "random_state": 0, **sizes},
         ),
         "IndependentCoordinates.transform": (fitted.transform, {"X": X[:5]}),
         "IndependentCoordinates.inverse_transform": (fitted.inverse_transform, {"X": Y[:5, :2]}),
         "anndata.select": (
             lambda adata=SOUND, **o: ies_gpu.anndata.select(cells() if adata is SOUND else adata, **o),
-            {"bandwidth": EPS, **sizes},
+            {"bandwidth": EPS, "random_state": 0, **sizes},
         ),
         "anndata.transform": (
             lambda adata=SOUND, new=SOUND, **o: ies_gpu.anndata.transform(
@@ -162,28 +164,14 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
 
 @cache
 def places() -> list[tuple[str, str]]:
-    """Every argument of every function."""
+    """Every argument of every function but callables, folders, and what belongs to another start of a run."""
     found = []
-    hidden = {  # behind **options
-        "DiffusionMap.fit": ies_gpu.DiffusionMap,
-        "IndependentCoordinates.fit": ies_gpu.IndependentCoordinates,
-        "Selection.explore": type(sound()["selection"]).to_html,
-        "anndata.select": ies_gpu.anndata.select,
-        "anndata.transform": ies_gpu.anndata.transform,
-    }
     for name, (function, own) in calls().items():
-        signatures = [inspect.signature(way) for way in (function, hidden.get(name, function))]
-        names = [p.name for way in signatures for p in way.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        names = [name for name in names if name != "self"]
-        if "(" in name:  # another starting point of a run: what belongs to it
-            names = list(own)
+        names = [] if "(" in name else [p.name for p in inspect.signature(function).parameters.values() if p.kind < 4]
         found += [(name, argument) for argument in dict.fromkeys([*names, *own])]
-    skipped = {
-        ("select_coordinates", entry) for entry in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")
-    }
-    skipped.add(("Selection.explore", "path"))  # shown, not written
-    of_a_run = ("progress", "checkpoint", "do", "room")  # callables, folders, and what only a run passes
-    return [place for place in found if place not in skipped and place[1] not in of_a_run]
+    left_out = {"progress", "checkpoint", "do", "room", "self"}
+    others = {("select_coordinates", word) for word in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")}
+    return [place for place in found if place[1] not in left_out and place not in others]
 
 
 @cache
