@@ -34,8 +34,7 @@ ADVICE = {
     "choice.nearly_touch": "'ies-gpu report' shows where",
     "shape.folded": "'ies-gpu report' shows where",
     "--points.columns": "choose them as for 'ies-gpu fit', with --columns and --index-col, or --key",
-    "not_finite": "remove these rows (counted from 0) from the file",
-    "not_finite_columns": "leave them out with --columns",
+    "not_finite": "remove these rows (counted from 0) from the file, or leave columns out with --columns",
 }
 
 

@@ -84,7 +84,6 @@ def test_help_fits_80_columns_also_for_those_who_type_nothing_or_help(capsys, co
     [
         ("", [7], "in 1 row (7) and 1 column (2); remove these rows (counted from 0) from the file"),
         ("a,b,c", [7], "points.csv contains NaN or infinite values in 1 row (7) and 1 column ('c'); remove these rows"),
-        ("a,b,c", range(50), "and 1 column ('c'); leave them out with --columns"),
     ],
 )
 def test_what_is_no_number_is_named_without_python(header, rows, words, tmp_path, capsys):

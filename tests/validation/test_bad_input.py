@@ -55,7 +55,7 @@ PAIRS = np.diag(np.ones(98), 1)
 # fmt: off
 REFUSED = {
     "NaN in two rows": ({"X": spoiled(np.nan)}, "X.not_finite"),
-    "a column without numbers": ({"X": np.hstack([X, np.full((600, 1), np.nan)])}, "X.not_finite_columns"),
+    "a column without numbers": ({"X": np.hstack([X, np.full((600, 1), np.nan)])}, "X.not_finite"),
     "infinity in one row": ({"X": spoiled(np.inf, [9])}, "X.not_finite"),
     "None among objects": ({"X": objects(None)}, "X.not_finite"),
     "masked entries": ({"X": np.ma.masked_greater(X, 0.9)}, "X.masked"),
