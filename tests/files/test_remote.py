@@ -175,12 +175,9 @@ def test_urls_are_told_from_paths():
     "arguments",
     [
         ["fit", "points.npy", "-o", "https://me:hush@host/run.npz?sig=hush"],
-        ["fit", "points.npy", "-o", "s3://jobs/run.txt?sig=hush"],
         ["fit", "points.npy", "--checkpoint", "https://me:hush@host/folder"],
-        ["fit", "simplecache::https://me:hush@host/points.npy"],
         ["fit", "git+https://me:hush@host/x.npy#hush", "--plot", "a.png"],
         ["transform", "model.npz", "points.npy", "-o", "https://me:hush@host/phi.npy?sig=hush"],
-        ["show", "git+https://me:hush@host/run.npz#hush"],
     ],
 )
 def test_secrets_in_urls_are_not_told_when_they_are_refused(arguments, capsys):

@@ -88,32 +88,25 @@ def kubernetes():
     claim, job = yaml.safe_load_all((DOCKER / "kubernetes-job.yaml").read_text())
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    allowed, limits = container["securityContext"], container["resources"]["limits"]
+    allowed = container["securityContext"]
     assert pod["securityContext"]["runAsUser"] == 10001 and allowed["readOnlyRootFilesystem"]
-    assert not allowed["allowPrivilegeEscalation"] and limits["nvidia.com/gpu"] == 1
-    (store,) = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if volume["name"] == "store"]
-    assert store["claimName"] == claim["metadata"]["name"]  # outlives the pod
-    (wrong_use,) = (rule for rule in job["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "FailJob")
-    assert wrong_use["onExitCodes"]["values"] == [2]
+    assert not allowed["allowPrivilegeEscalation"]
     validator = needed("kubernetes_validate", "test-docker")
     for document in (claim, job):
         validator.validate(document, "1.31", strict=True)
-    return container["args"], float(limits["memory"].removesuffix("Gi")) * 2**30
+    return container["args"], float(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 2**30
 
 
 def amazon():
     job = json.loads((DOCKER / "aws-batch.json").read_text())
     container = job["containerProperties"]
     assert container["user"] == USER and container["readonlyRootFilesystem"] and not container["privileged"]
-    needs = {item["type"]: float(item["value"]) for item in container["resourceRequirements"]}
-    first, *_, last = job["retryStrategy"]["evaluateOnExit"]
-    assert first == {"onExitCode": "2", "action": "EXIT"} and last["action"] == "RETRY" and needs["GPU"] == 1
     session = needed("botocore.session", "test-docker").get_session()
     shape = session.get_service_model("batch").operation_model("RegisterJobDefinition").input_shape
     report = needed("botocore.validate", "test-docker").ParamValidator().validate(job, shape)
     assert not report.has_errors(), report.generate_report()
-    command = [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]]
-    return command, needs["MEMORY"] * 2**20
+    (memory,) = (float(need["value"]) for need in container["resourceRequirements"] if need["type"] == "MEMORY")
+    return [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]], memory * 2**20
 
 
 def google():
@@ -122,8 +115,6 @@ def google():
     container = task["runnables"][0]["container"]
     options = container["options"].split()
     assert "--read-only" in options and options[options.index("--user") + 1] == USER
-    actions = {code: p["action"] for p in task["lifecyclePolicies"] for code in p["actionCondition"]["exitCodes"]}
-    assert task["maxRetryCount"] > 0 and (actions[2], actions[50001]) == ("FAIL_TASK", "RETRY_TASK")
     batch = needed("google.cloud.batch_v1", "test-docker")
     from google.protobuf import json_format
 
