@@ -96,7 +96,7 @@ WRONG = [
     (["SCHEME:///points.npy"], "SCHEME:///points.npy has no bucket"),
     ([THERE, "-o", "SCHEME:///run.npz"], "SCHEME:///run.npz has no bucket"),
     ([THERE, "-o", "SCHEME://jobs/run.npz#token=x"], "must have no user, query or fragment"),
-    (["SCHEME://jobs/in/bad.npy"], "SCHEME://jobs/in/bad.npy is not an .npy file"),
+    (["SCHEME://jobs/in/bad.npy"], "SCHEME://jobs/in/bad.npy is cut short or damaged"),
 ]
 
 
