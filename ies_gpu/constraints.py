@@ -22,7 +22,7 @@ class Constraint:
     """What values are accepted; ``str`` of it follows "must be"."""
 
     types: Any = object  # of the values; True and False are no numbers
-    name = ""
+    name: str = ""
     kind: type[Exception] = TypeError  # raised for a value of another kind altogether,
     code = "type"  # and the end of its code
 
@@ -223,18 +223,15 @@ class Seed(Integer):
         return kind.__module__.startswith("numpy.random") and kind.__name__ in ("Generator", "RandomState")
 
 
-class Text(Constraint):
-    """Any text."""
+@dataclass(frozen=True)
+class Kind(Constraint):
+    """Any value of some types."""
 
-    types = str
-    name = "text"
+    types: Any
+    name: str
 
 
-class Path(Constraint):
-    """The name of a file or folder."""
-
-    types = str | os.PathLike
-    name = "a path"
+TEXT, PATH = Kind(str, "text"), Kind(str | os.PathLike, "a path")
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
-from .constraints import LARGEST, Integer, Length, Number, Seed, Switch, Text, Words
+from .constraints import LARGEST, TEXT, Integer, Length, Number, Seed, Switch, Words
 from .findings import brief, first_few, one_line, option, refusal
 
 # single values, by the same constraints as the table of options
-check_length, check_flag, check_text = Length().check, Switch().check, Text().check
+check_length, check_flag, check_text = Length().check, Switch().check, TEXT.check
 check_seed = partial(Seed(0).check, "random_state")
 
 
