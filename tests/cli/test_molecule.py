@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from ies_gpu import cli, datasets, load
-from ies_gpu.cli.molecule import reduced
+from ies_gpu.datasets.molecules import principal_components
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.extras import needed
 
@@ -72,8 +72,8 @@ def test_principal_components_of_a_sample_are_those_of_all_frames(rng):
     """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
     R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)
     molecule = datasets.Trajectory(R, np.array(Z + Z[1:]))
-    whole, _ = reduced(molecule, "distances")
-    parts, _ = reduced(molecule, "distances", sample=21 * 120)
+    whole, _ = principal_components(molecule, "distances")
+    parts, _ = principal_components(molecule, "distances", sample=21 * 120)
     assert whole.shape == parts.shape == (500, 21)
     np.testing.assert_allclose(pdist(whole), pdist(parts), atol=1e-9)  # all 21 are kept: only turned
 
@@ -104,7 +104,7 @@ def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
         ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
         ("traj.xtc", ["--topology", "no.pdb"], 1, "no.pdb does not exist"),
         ("traj.xtc", [], 1, "reads trajectories with --topology"),
-        ("large.npz", [], 1, "; use --features distances or torsions, or --atoms"),
+        ("large.npz", [], 1, "choose fewer atoms, distances or torsions"),
     ],
 )
 def test_what_does_not_work_is_said_before_the_run(folder, name, more, status, words, capsys):
