@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -66,7 +66,7 @@ def check_remote(url: str) -> None:
         raise refusal("url.bucket", f"{name} has no bucket or host", "put it after the two slashes")
 
 
-def check_remote_output(url: str) -> None:
+def check_remote_output(url: str, opened: Callable[[str], tuple[Any, str]] | None = None) -> None:
     """Check, before long work, that a URL can be written; a bucket that cannot be listed is accepted."""
     check_remote(url)
     if scheme_of(url) in READ_ONLY:
@@ -76,7 +76,7 @@ def check_remote_output(url: str) -> None:
         raise refusal("url.secrets", f"{shown(url)}: a URL to write to must have no user, query or fragment")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
-        system, place = file_system(bucket)
+        system, place = (opened or file_system)(bucket)
         try:
             system.info(place)
         except FileNotFoundError:

@@ -152,7 +152,6 @@ def google(monkeypatch):
         bucket.put = lambda key, content: client.pipe_file(f"jobs/{key}", content)
         bucket.get = lambda key: client.cat_file(f"jobs/{key}")
         bucket.keys = lambda: {key.removeprefix("jobs/") for key in client.find("jobs", refresh=True)}
-        bucket.client = client
         yield bucket
         server.shutdown()
 

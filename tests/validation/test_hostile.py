@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, diffusion_map, laplacian_of_points, select_coordinates
-from ies_gpu.files.points import read_points
 from tests.comparison import assert_same
 from tests.said import refused
-from tests.validation.hostile import calls, judged, outcome, places, values
+from tests.validation.hostile import calls, outcome, places, values
 
 
 @pytest.mark.parametrize("count", [250, pytest.param(4000, marks=pytest.mark.slow)])
@@ -47,19 +46,6 @@ ONCE = {
 def test_what_once_came_through(label):
     for place in ONCE[label]:
         assert outcome(tuple(place.split()), values()[label]) == "refused", place
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".npy", ".npz", ".txt"])
-def test_files_of_chance(suffix, rng, tmp_path):
-    letters = list('0123456789.,;-+eE"\t\n\r naif\0\ufeffä\u2028😀x')
-    for k in range(40):
-        size = int(rng.integers(0, 300))
-        content = rng.bytes(size) if k % 2 else "".join(rng.choice(letters, size)).encode()
-        (path := tmp_path / f"file{suffix}").write_bytes(content)
-        try:
-            read_points(path)
-        except Exception as error:
-            assert judged(error) == "refused"
 
 
 # --- seeds: None, an int, a RandomState or a Generator, everywhere ---------------------------------------------------
