@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from ..findings import finding_of, first_few, refusal, tell, warning
 from .points import PointFile
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
-WHOLE = re.compile(r"[+-]?\d{1,18}")  # which 64 bits hold
-QUOTED = re.compile(r'"[^"]*"')
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-", "?"}  # what stands for a value that is not known
 
 
@@ -33,8 +31,8 @@ class Table:
         start = [text for _, text in islice(_lines(path), 2)]
         if not start:
             raise refusal("file.empty", f"{path} contains no lines of numbers")
-        bare, own = QUOTED.sub("", start[0]), DELIMITERS[path.suffix.lower()]
-        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in bare), own)
+        own = DELIMITERS[path.suffix.lower()]
+        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in start[0]), own)
         first, *following = map(self._split, start)
         self.width = len(first)
         count = [str(k) for k in range(len(first))]
@@ -139,8 +137,8 @@ def typed(words: list[str]) -> np.ndarray:
     known = [None if word.lower() in MISSING else word for word in words]
     if not all(word is None or _is_number(word) for word in known):
         return np.array(known, dtype=object)
-    if all(word is not None and WHOLE.fullmatch(word) for word in known):
-        return np.array(list(map(int, words)))
+    with suppress(ValueError, OverflowError):  # some are no integers, are missing, or are too large for 64 bits
+        return np.array(words, dtype=np.int64)
     return np.array([np.nan if word is None else float(word) for word in known])
 
 
