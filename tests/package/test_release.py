@@ -28,16 +28,11 @@ found.save("run.npz")
 """
 
 
-def test_the_citation_has_what_the_format_asks_for():
+def test_the_citation_is_of_the_paper_that_the_readme_names_and_has_no_version():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert {"cff-version", "message", "title", "authors"} <= set(cited)
-    assert "version" not in cited  # the number has one place
-    paper = cited["preferred-citation"]
-    assert {"type", "title", "authors"} <= set(paper) and paper["year"] == 2019
-    assert [author["family-names"] for author in paper["authors"]] == ["Chen", "Meilă"]
-    # the README cites the same paper
+    assert {"cff-version", "message", "title", "authors"} <= set(cited) and "version" not in cited
     readme = " ".join((ROOT / "README.md").read_text().split())
-    assert paper["url"] in readme and paper["title"] in readme
+    assert cited["preferred-citation"]["url"] in readme and cited["preferred-citation"]["title"] in readme
 
 
 # ---- slow: about two minutes, and the dependencies are downloaded

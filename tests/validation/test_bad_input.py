@@ -109,7 +109,6 @@ ACCEPTED = {
     "single precision": (lambda: X.astype(np.float32), 1.0),
     "big-endian numbers": (lambda: X.astype(">f8"), 1.0),
     "numbers as Python objects": (lambda: X.astype(object), 1.0),
-    "a list of lists": (lambda: X.tolist(), 1.0),
     "a data frame": (lambda: frame(n=np.arange(600) / 600), 2.5),
     "nullable floats": (lambda: frame().astype("Float64"), 1.0),
     "sparse columns": (lambda: frame().astype("Sparse[float]"), 1.0),
