@@ -81,7 +81,8 @@ class Console:
         from ..backend.machine import peak_memory, resident_memory  # which loads NumPy
 
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        memory = {"bytes": resident_memory(), "peak_bytes": peak_memory()}
+        held = resident_memory()
+        memory = {"bytes": held, "peak_bytes": max(held, peak_memory())}  # Linux may notice a new peak late
         self._write(json.dumps({"time": now, "level": level, **content, **memory}))
 
     def _write(self, line: str) -> None:
