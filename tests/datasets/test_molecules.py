@@ -39,15 +39,6 @@ def test_angles_of_triangles(second, third, angles):
     np.testing.assert_allclose(datasets.planar_angles(R)[0], angles, rtol=1e-6, atol=1e-15)
 
 
-def test_angles_of_every_triangle_add_up_to_pi_and_ignore_motion(rng, on):
-    R = random_frames(rng)
-    angles = on(datasets.planar_angles)(R)
-    assert angles.shape == (7, 30)
-    np.testing.assert_allclose(angles.reshape(7, -1, 3).sum(axis=2), np.pi)
-    np.testing.assert_allclose(on(datasets.planar_angles)(moved(rng, R)), angles, atol=1e-12)
-    assert [on(datasets.planar_angles)(random_frames(rng, n=1, atoms=k)).shape[1] for k in (9, 21)] == [252, 3990]
-
-
 def torsion(R, atoms=(0, 1, 2, 3)):
     """The angle of one chain, as a point of the unit circle."""
     cosine, sine = datasets.torsion_features(R, [atoms]).T

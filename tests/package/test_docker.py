@@ -151,21 +151,18 @@ def stand_in(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("gpus", ["all", ""])
-def test_run_sh_starts_a_careful_container(stand_in, tmp_path, gpus):
+def test_run_sh_starts_a_careful_container(stand_in, tmp_path):
     stand_in("docker")
     script = [DOCKER / "run.sh", "my points.npy", "2", "3", "0.25", "run.npz"]
-    subprocess.run(script, cwd=tmp_path, check=True, env={**os.environ, "GPUS": gpus})
+    subprocess.run(script, cwd=tmp_path, check=True, env={**os.environ, "GPUS": ""})
     called = stand_in.called("docker")
     at = called.index("ies-gpu")
     options, args = called[:at], parsed(called[at + 1 :])
     assert options[0] == "run" and {"--read-only", "--init", "no-new-privileges", "ALL"} <= set(options)
-    assert ("--gpus" in options) == bool(gpus) and args.device == ("cuda" if gpus else "cpu")
+    assert "--gpus" not in options and args.device == "cpu"
     assert (args.points, args.output, args.subset_size) == ("/in/my points.npy", "/data/run.npz", 3)
     assert f"{tmp_path}:/in:ro" in options and f"{tmp_path}:/data" in options
     assert options[options.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
-    done = subprocess.run([DOCKER / "run.sh"], capture_output=True, text=True)
-    assert done.returncode == 2 and "docker/run.sh points.npy" in done.stderr  # how it is used
 
 
 def test_slurm_puts_a_stopped_job_back_into_the_queue_and_asks_for_what_it_needs(stand_in, tmp_path):
