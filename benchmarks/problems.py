@@ -8,10 +8,8 @@ import numpy as np
 
 from ies_gpu import datasets
 from ies_gpu.backend import Backend
-from ies_gpu.embedding.graph import ordered_radius_graph
-from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, normalise
-from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.transition import SparseMatrix
+from ies_gpu.embedding.graph import ordered_radius_graph, spatial_order
+from ies_gpu.embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian, normalise
 
 
 def strip(n: int, degree: float = 158, noise: float = 0.2) -> tuple[np.ndarray, float]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-import ies_gpu.run.fit as steps
+import ies_gpu.run.run as steps
 from benchmarks.paper.procrustes import procrustes_error
 from ies_gpu import Selection, datasets, diagnose, gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.choice.relations import find_relations

@@ -23,7 +23,8 @@ _NAMES = {
     "choice.search": "SearchResult search_branch_and_bound search_exhaustive search_greedy search_submodular",
     "embedding.diffusion": "Embedding diffusion_map",
     "embedding.graph": "knn_graph radius_graph",
-    "embedding.laplacian": "Laplacian gaussian_kernel graph_laplacian",
+    "embedding.kernel": "gaussian_kernel",
+    "embedding.laplacian": "Laplacian graph_laplacian",
     "embedding.points": "laplacian_of_points",
     "embedding.smallest": "smallest_eigenpairs",
     "findings": "CheckpointWarning ClusterError DeviceError DisconnectedGraphError Finding IESWarning "
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
     )
     from .embedding.diffusion import Embedding, diffusion_map
     from .embedding.graph import knn_graph, radius_graph
-    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .embedding.kernel import gaussian_kernel
+    from .embedding.laplacian import Laplacian, graph_laplacian
     from .embedding.points import laplacian_of_points
     from .embedding.smallest import smallest_eigenpairs
     from .findings import (

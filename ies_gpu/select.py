@@ -15,11 +15,8 @@ from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
-from .run.fit import Inputs, choose, find_turn, fit_input
-from .run.run import Progress, Run
+from .run.run import Inputs, Progress, Run, choose, find_turn, fit_input
 from .validation import check_array, check_integer, check_points
-
-SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 
 
 @explain_keywords
@@ -142,7 +139,7 @@ def select_coordinates(
 
         opened: Run = ClusterRun(client, options, given, progress)
     else:
-        opened = Run(options, given.to_euclidean(options.metric), progress, SAVED)
+        opened = Run(options, given.to_euclidean(options.metric), progress)
     with opened as run:
         selection = run_steps(run, run.given, run.options)
     return with_index(selection, index_of(X))

@@ -19,7 +19,7 @@ from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.diffusion import diffusion_map
 from ies_gpu.embedding.laplacian import Laplacian
-from ies_gpu.run import fit
+from ies_gpu.run import run as steps
 from tests.real_cupy import missing, plugged_in
 
 DEVICE = ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)]
@@ -34,7 +34,7 @@ def ask_for(monkeypatch: pytest.MonkeyPatch, solver: str) -> None:
     """Let whole runs use this eigensolver, whatever is expected of it."""
     asked = partial(diffusion_map, solver=solver)
     asked.step = diffusion_map.step
-    monkeypatch.setattr(fit, "diffusion_map", asked)
+    monkeypatch.setattr(steps, "diffusion_map", asked)
 
 
 def cpu_backend(kernels: str) -> CpuBackend:

@@ -57,5 +57,5 @@ def assert_agreement(found: Selection, expected: Selection, tolerance: float = 1
 
 
 def stored_as(monkeypatch, storage):
-    """Store the kernels of points in one of the ways of ``embedding/cost.py``, whatever the memory would allow."""
+    """Store the kernels of points in one of the ways of ``embedding/points.py``, whatever the memory would allow."""
     monkeypatch.setattr("ies_gpu.embedding.points.plan_storage", lambda *_: (storage, {"multilevel_fits": False}))

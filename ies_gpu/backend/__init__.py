@@ -19,7 +19,7 @@ from .cpu import CpuBackend
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 __all__ = [
-    "Backend", "Block", "active_backend", "at_home", "backend_of", "device_near", "device_of", "get_backend",
+    "Backend", "Block", "active_backend", "at_home", "backend_of", "device_near", "device_of", "get_backend", "host_of",
     "to_device", "to_host",
 ]  # fmt: skip
 
@@ -73,6 +73,11 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:
         data = backend.asarray(data, dtype=dtype)
         return backend.csr(data, indices, indptr, value.shape)
     return backend.asarray(value if home.device == backend.device else home.to_host(value), dtype=dtype)
+
+
+def host_of(backend: Backend) -> Backend:
+    """Return the backend itself if it is of the host, else that of the host."""
+    return backend if backend.device == "cpu" else get_backend("cpu")
 
 
 def to_host(array: Array) -> Array:

@@ -17,11 +17,11 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array, column_norms, column_units, spaced_rows
 from ..backend.steps import step
-from ..embedding.order import leading_axes
+from ..embedding.graph import leading_axes
 from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array
 from .criterion import check_subsets, stray_coordinates
-from .lost import (
+from .faults import (
     COMPONENTS,
     FEWEST,
     Regions,

@@ -39,7 +39,7 @@ class Console:
             return
         if self.style == "bar":
             if self.bar is None:
-                from ..run.run import Bar, tqdm
+                from ..run.progress import Bar, tqdm
 
                 tqdm().monitor_interval = 0  # no thread of its own: stages report often enough
                 self.bar = Bar(self.stream)

@@ -20,21 +20,25 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import Backend, get_backend
 from ..backend.array import sample_rows, spaced_rows
 from ..backend.steps import step
-from ..choice.lost import SAMPLE as LOOKED_AT
-from ..embedding.graph import ordered_radius_graph, rescale_to_radius
-from ..embedding.laplacian import Laplacian, apply_gaussian
-from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
-from ..embedding.order import Rows as InputRows
+from ..choice.faults import SAMPLE as LOOKED_AT
+from ..embedding.graph import (
+    MAX_AXES,
+    cell_starts,
+    leading_axes,
+    ordered_radius_graph,
+    rescale_to_radius,
+    spatial_order,
+)
+from ..embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian
+from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
-from ..embedding.transition import SparseMatrix
 from ..findings import ClusterError, brief, option, refusal
 from ..options import Options
-from ..results.selection import ROWS, digest_of_rows
-from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
+from ..validation import LARGEST, ROWS, check_real_array, check_unmasked, digest_of_rows, refuse_points
 from .team import PARSING, Team, calls, item, joined
 
 if TYPE_CHECKING:
-    from ..run.fit import Fit
+    from ..run.run import Fit
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4
@@ -234,7 +238,7 @@ def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tu
 def boxes_of(backend: Backend, points: Points) -> np.ndarray:
     """Return boxes (boxes, 2, columns) around runs of the points."""
     n = len(points.rows)
-    starts = np.unique(cell_starts(n, min(BOXES, n_levels(n, 1)))).tolist()
+    starts = np.unique(cell_starts(n, BOXES)).tolist()
     runs = [points.X[a:b] for a, b in pairwise(starts)]
     sides = [backend.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
     return backend.to_host(backend.xp.stack(sides))

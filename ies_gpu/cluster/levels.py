@@ -28,9 +28,8 @@ from ..embedding.eigensolvers.choose_solver import (
     refuse_pairs,
 )
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
-from ..embedding.laplacian import Laplacian
-from ..embedding.order import cells_of
-from ..embedding.transition import SparseMatrix
+from ..embedding.graph import cells_of
+from ..embedding.laplacian import Laplacian, SparseMatrix
 from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
 from .blocks import SAMPLE, BlockLaplacian, Rows, every

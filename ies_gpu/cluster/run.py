@@ -6,7 +6,6 @@ Replaced is what needs rows of other blocks, and the way back to the user's orde
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from operator import getitem
 from typing import Any
 
@@ -19,13 +18,12 @@ from ..choice.rmetric import Tangents, tangent_spaces, tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
-from ..embedding.points import holds_enough, in_parts, left_out, refuse_small_part
+from ..embedding.parts import holds_enough, in_parts, left_out, refuse_small_part
 from ..findings import ClusterError, one_line, option, refusal, tell
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
-from ..run.fit import Fit, Inputs, laplacian_of
-from ..run.run import Log, Progress, Run
+from ..run.run import Fit, Inputs, Log, Progress, Run, laplacian_of
 from . import blocks
 from .arrays import Pieces, TeamBackend
 from .blocks import BlockLaplacian, Rows, Source, collect
@@ -197,37 +195,21 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
     """Return Dask arrays in the chunks of the input."""
     import dask.array as da
     from dask import delayed
+    from distributed import futures_of
 
-    team = source.team
-    sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
-    chunks = []
-
-    def rows_between(_: Backend, packed: tuple[np.ndarray, ...], first: int, last: int) -> tuple[np.ndarray, ...]:
-        chosen = np.flatnonzero((packed[0] >= first) & (packed[0] < last))
-        return tuple(array[chosen] for array in packed)
-
-    for a, b in pairwise(source.ends.tolist()):
-        holders = [i for i, own in enumerate(owners) if ((own >= a) & (own < b)).any()]
-        if holders:
-            own = tuple(team.submit(rows_between, packed[i], a, b, block=i) for i in holders)
-            chunks.append(team.submit(one_chunk, own))
+    team, sizes = source.team, np.diff(np.searchsorted(points, source.ends))
+    chunks, order = tuple(sizes[sizes > 0].tolist()), np.argsort(np.concatenate(owners))
     kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
-    shapes = team.gather([kinds])[0]
-    team.wait(chunks)
     found: dict[str, Any] = {}
-    for k, (name, (tail, dtype)) in enumerate(zip(NAMES, shapes, strict=False)):
+    for k, (name, (tail, dtype)) in enumerate(zip(NAMES, team.gather([kinds])[0], strict=False), 1):
         parts = [
-            da.from_delayed(delayed(getitem)(chunk, k), shape=(size, *tail), dtype=dtype)
-            for chunk, size in zip(chunks, filter(None, sizes), strict=True)
+            da.from_delayed(delayed(getitem)(block, k), shape=(len(own), *tail), dtype=dtype)
+            for block, own in zip(packed, owners, strict=True)
         ]
-        found[name] = da.concatenate(parts, axis=0)
-    return found
-
-
-def one_chunk(backend: Backend, pieces: tuple[tuple[np.ndarray, ...], ...]) -> tuple[np.ndarray, ...]:
-    joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
-    order = np.argsort(joined[0])
-    return tuple(array[order] for array in joined[1:])
+        found[name] = da.concatenate(parts)[order].rechunk({0: chunks}, balance=False)
+    kept = team.client.persist(list(found.values()))
+    team.wait(futures_of(kept))
+    return dict(zip(found, kept, strict=True))
 
 
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {

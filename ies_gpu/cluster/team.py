@@ -20,7 +20,6 @@ import numpy as np
 
 from ..backend import Backend, get_backend
 from ..findings import ClusterError, brief, first_few, one_line, refusal
-from ..run.run import versions
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
 SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
@@ -88,6 +87,8 @@ class Team:
 
     def check_versions(self) -> None:
         """Refuse workers that do not answer, or whose versions differ: their results would, too."""
+        from ..run.run import versions
+
         try:
             own, others = versions(), self.client.run(versions)
         except OSError as error:

@@ -13,12 +13,11 @@ from ..backend.array import Array, column_ends, column_maxima, column_means, col
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..findings import DisconnectedGraphError, NotConvergedError, option, refusal, tell, warning
-from ..options import explain_keywords
+from ..options import documented, explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.choose_solver import SOLVERS, Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
-from .laplacian import Laplacian, check_laplacian, reorder, with_weights
-from .order import Rows
+from .laplacian import Laplacian, Rows, check_laplacian, reorder, with_weights
 
 CLEAR = 4.0  # standard errors from zero: no other sample of the same points' distribution would say the opposite
 ROUNDING = 1e-3  # standard errors that may be nothing but rounding
@@ -88,6 +87,7 @@ def unpacked_map(content: dict[str, Any], load: Any, laplacian: Laplacian, **_: 
 
 
 @explain_keywords
+@documented
 @step("eigenvectors", pack=packed_map, unpack=unpacked_map)
 def diffusion_map(
     laplacian: Any, *, n_components: int = 20, tol: float = 1e-8, random_state: Any = 0, solver: str = "auto"
@@ -102,10 +102,7 @@ def diffusion_map(
     laplacian : Laplacian or sparse matrix
         The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`; or a sparse
         ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
-    n_components : int, default=20
-        How many eigenvectors to compute.
-    tol : float, default=1e-8
-        The largest residual that a pair may have.
+    {n_components, tol}
     random_state : int, RandomState, Generator or None, default=0
         The seed of the start vector, which is the same on every device; ``info`` has the one that was used. Signs do
         not depend on it: the third moment of each eigenvector is positive, or where that is near zero its correlation

@@ -12,13 +12,14 @@ from ..backend.steps import Do, step
 from ..findings import option, refusal, tell, warning
 from ..options import Options
 from ..validation import check_kernel, check_real_array
-from .cost import Size, block_bytes, bytes_by_stage, over_limit
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.choose_solver import wants_order
-from .graph import check_sides
+from .kernel import check_sides
 from .laplacian import (
     Laplacian,
+    Rows,
+    SparseMatrix,
     apply_gaussian,
     check_laplacian,
     facts_of,
@@ -28,9 +29,8 @@ from .laplacian import (
     with_transition,
     without_loops,
 )
-from .order import Rows
-from .points import largest_part, tell_left_out
-from .transition import SparseMatrix
+from .parts import largest_part, tell_left_out
+from .points import Size, block_bytes, bytes_by_stage, over_limit
 
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,

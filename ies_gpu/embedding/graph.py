@@ -1,41 +1,45 @@
-"""Neighbour graphs: which points are close, and how close, in which metric."""
+"""Neighbour graphs: which points are close, and how close, in which metric; and the order in which points are compared.
+
+The order is that of a KD-tree with cuts at medians, so that neighbours stand close in memory, and runs of consecutive
+points are small cells. These need no storage: after ``l`` cuts the i-th of the ``2**l`` cells begins at
+``(n * i) >> l``. The graph skips pairs of cells that are too far apart, and the eigensolver takes cells as the unknowns
+of its coarse levels.
+"""
 
 from __future__ import annotations
 
 import math
+import mmap
+import tempfile
 from typing import Any
 
 import numpy as np
 
 from ..backend import at_home, backend_of
-from ..backend.array import Array, entry_rows, row_counts, row_slots, starts_of
+from ..backend.array import Array, row_counts, row_slots, starts_of
 from ..backend.audit import audit_graph
 from ..backend.base import index_type
 from ..backend.machine import cached_property
 from ..backend.steps import report, step
 from ..constraints import Words
 from ..findings import first_few, option, refusal
-from ..options import METRICS, OTHER_METRICS, explain_keywords
-from ..validation import (
-    check_array,
-    check_integer,
-    check_length,
-    check_points,
-    check_real_array,
-    check_square_sparse,
-    check_symmetric,
-)
-from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
+from ..options import METRICS, OTHER_METRICS, documented, explain_keywords
+from ..validation import check_integer, check_length, check_points
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
 PRECOMPUTED, AFFINITY = GIVEN = ("precomputed", "precomputed_affinity")  # of the estimators: X is a matrix of pairs
 GROWTH = 1.125  # an array of the graph that is full becomes so many times as long
-FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
+LEAF = 8  # points in the smallest cells of the order in space
+MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
+# with more columns, axes are found from this many rows: a covariance of 20,000 columns takes 3 GB and an hour
+WIDE = 1024
+MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the part of the extent they may leave out
 
 
 @explain_keywords
+@documented
 @at_home
 def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
@@ -46,9 +50,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
         The points, one row per point.
     radius : float
         The largest distance between neighbours.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`: "cosine" and "correlation" give chords,
-        ``sqrt(2 - 2 cos)``.
+    {metric}
 
     Returns
     -------
@@ -322,85 +324,100 @@ def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
     return from_pairs(backend, keys // n, keys % n, xp.concatenate([values, values])[first], n)
 
 
-def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph") -> tuple[Array, bool]:
-    """Return a user's matrix of distances as our CSR, and whether it had pairs on one side only, which are completed.
-
-    The CSR is symmetric and sorted, without a diagonal, and has nothing beyond ``radius``. A zero, stored or off the
-    diagonal of a dense matrix, is the distance of two equal points; infinity in a dense one means "no neighbours".
-    """
-    backend = backend_of(graph)
-    xp, one_way = backend.xp, False
-    if backend.sparse.issparse(graph):
-        matrix, one_way = two_sided(check_square_sparse(name, graph, add=False), name)
-        rows = entry_rows(matrix)
-        columns, data = matrix.indices, matrix.data
-        refuse_affinities(data[columns == rows], data, matrix.shape[0], name)
-        keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
-        if not bool(keep.all()):
-            matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
-    else:
-        raw = check_array(name, graph)
-        absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
-        dense = check_real_array(name, xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
-        if len(dense) != dense.shape[1] or len(dense) < 2:
-            text = f"{name} must be square, and for at least 2 points, got shape {dense.shape}"
-            raise refusal(f"{name}.shape", text)
-        refuse_affinities(dense.diagonal(), dense, len(dense), name)  # which may have zeros in their gaps, too
-        zero = ~absent & (dense == 0)
-        share = int(zero.sum() - zero.diagonal().sum()) / (dense.size - len(dense))
-        if share > FILLED:
-            text = f"{name} is dense, and {share:.0%} of its distances are 0, as between equal points"
-            advice = f"if 0 stands for 'not neighbours', pass scipy.sparse.csr_array({name})"
-            raise refusal(f"{name}.zeros", text, advice)
-        near = ~absent if radius is None else ~absent & (dense <= radius)
-        near[xp.arange(len(dense)), xp.arange(len(dense))] = False
-        rows, columns = xp.nonzero(near)
-        matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
-        check_symmetric(name, matrix, stored_zeros=True)
-    return matrix, one_way
-
-
-def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
-    """Return a CSR of distances with every pair on both sides, and whether it was not; the two must agree."""
-    backend = backend_of(matrix.data)
-    pattern = backend.csr(backend.xp.ones(matrix.nnz), matrix.indices, matrix.indptr, matrix.shape)
-    if not bool(((pattern - pattern.T).data != 0).any()):
-        check_symmetric(name, matrix, stored_zeros=True)
-        return matrix, False
-    both, apart = both_ways(matrix)
-    if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
-        text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
-        raise refusal(f"{name}.asymmetric", text, "keep one of them")
-    if bool((both.data < 0).any()):
-        raise refusal(f"{name}.negative", f"{name} must not have negative entries, got {float(both.data.min()):g}")
-    return both, True
-
-
-def both_ways(matrix: Array) -> tuple[Array, float]:
-    """Return a CSR with every pair on both sides, and the largest difference between the two entries of a pair.
-
-    Stored zeros stay, unlike in SciPy's ``maximum``; of two distances of one pair the larger counts.
-    """
-    backend, n = backend_of(matrix.data), matrix.shape[0]
-    xp = backend.xp
-    rows, columns = entry_rows(matrix).astype(xp.int64), matrix.indices.astype(xp.int64)
-    keys, data = xp.concatenate([rows * n + columns, columns * n + rows]), xp.concatenate([matrix.data, matrix.data])
-    order = xp.argsort(-data, kind="stable")
-    order = order[xp.argsort(keys[order], kind="stable")]
-    keys, data = keys[order], data[order]
-    keys, first, counts = xp.unique(keys, return_index=True, return_counts=True)
-    apart = float((data[first] - data[first + counts - 1]).max()) if len(keys) else 0.0
-    return from_pairs(backend, keys // n, keys % n, data[first], n), apart
-
-
-def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:
-    """Raise if no distance is larger than that of each point to itself: then affinities came as distances."""
-    if len(own) == n < every.size and 0 < float(own.min()) >= (1 - 1e-9) * float(every.max()):
-        way = f"use {option('metric', 'precomputed_affinity')}" if name == "X" else "pass it as kernel"
-        text = f"{name} has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have"
-        raise refusal(f"{name}.affinities", text, way)
-
-
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
     """Return a CSR from its entries in the order of rows."""
     return csr(backend, data, columns, starts_of(row_counts(rows, n)))
+
+
+# --- the order of space: that of a KD-tree ----------------------------------------------------------------------------
+
+
+def n_levels(n: int, leaf: int) -> int:
+    return (-(-n // leaf) - 1).bit_length()  # the largest cell holds ceil(n / 2**levels) points
+
+
+def cell_starts(n: int, levels: int) -> np.ndarray:
+    """Return where the ``2**levels`` cells begin, and n at the end."""
+    return (n * np.arange((1 << levels) + 1, dtype=np.int64)) >> levels
+
+
+def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
+    """Return where cells of at most ``2**cuts`` rows begin, and n at the end; ``ordered`` is as ``Rows.edges``."""
+    if isinstance(ordered, np.ndarray):
+        return np.flatnonzero(ordered >= min(cuts, int(ordered[:-1].max())))
+    return cell_starts(n, max(0, n_levels(n, LEAF) + 3 - cuts))
+
+
+def spatial_order(X: Array) -> Array:
+    backend = backend_of(X)
+    Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
+    with backend.active():
+        return backend.kernels.kd_order(Z, n_levels(len(X), LEAF))
+
+
+def principal_axes(X: Array) -> Array:
+    """Return orthonormal directions (D, k) along which points of many columns extend most.
+
+    Projection onto them never lengthens a distance, so what it proves about distances from below holds for X.
+    """
+    return leading_axes(X[:: max(1, len(X) // 10_000)], MAX_AXES)
+
+
+def leading_axes(X: Array, count: int) -> Array:
+    """Return up to ``count`` orthonormal directions (D, k) along which points extend most, the longest first."""
+    xp = backend_of(X).xp
+    wide = X.shape[1] > WIDE
+    centred = X[:: -(-len(X) // WIDE)] if wide else X
+    centred = centred - centred.mean(axis=0)
+    if not wide:
+        return xp.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+    weights = xp.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :count]
+    return xp.linalg.qr(centred.T @ weights)[0]  # orthonormal also where the points extend in fewer directions
+
+
+def essential_columns(X: Array) -> Array:
+    """Return points turned onto their principal axes, without those along which they hardly extend.
+
+    Of many columns only, and where at most half of them are left; X itself otherwise. Points move by about ``LOST`` of
+    their distance from the mean, and none by more than ten times that, so that squared distances change by 1e-10 of it.
+    """
+    xp, D = backend_of(X).xp, X.shape[1]
+    if not MANY < D <= WIDE or len(X) < 2:
+        return X
+    sample = X[:: max(1, len(X) // 4_000)]
+    centre = sample.mean(axis=0)
+    axes = leading_axes(sample, D)
+    squares = ((sample - centre) @ axes) ** 2
+    left = xp.cumsum(squares.sum(axis=0)[::-1])[::-1]
+    kept = int((left > LOST**2 * left[0]).sum())
+    if 2 * kept > D:
+        return X
+    Z = (X - centre) @ axes[:, :kept]
+    lost = ((X - centre) ** 2).sum(axis=1) - (Z * Z).sum(axis=1)
+    return Z if float(lost.max()) <= 100 * LOST**2 * float(squares.sum(axis=1).mean()) else X
+
+
+def is_mapped(X: Array) -> bool:
+    while isinstance(X, np.ndarray):
+        X = X.base
+    return isinstance(X, mmap.mmap)
+
+
+def in_order(X: Array, order: Array) -> Array:
+    """Return points in a new order; those of a mapped file that would fill the memory go into a temporary one."""
+    backend = backend_of(X)
+    if not is_mapped(X) or X.nbytes <= backend.memory_budget() // 4:
+        return X[order]
+    with tempfile.TemporaryFile(prefix="ies-gpu-") as file:  # stays as long as it is mapped
+        ordered = np.memmap(file, dtype=X.dtype, mode="w+", shape=(len(order), X.shape[1]))
+    step = max(1, backend.block_bytes() // (X.shape[1] * X.itemsize))
+    for first in range(0, len(order), step):
+        ordered[first : first + step] = X[order[first : first + step]]
+    return ordered
+
+
+def inverse_order(order: Array) -> Array:
+    xp = backend_of(order).xp
+    inverse = xp.empty_like(order)
+    inverse[order] = xp.arange(len(order), dtype=order.dtype)
+    return inverse

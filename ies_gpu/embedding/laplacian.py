@@ -1,34 +1,140 @@
-"""The Gaussian kernel of a graph and its renormalised Laplacian (algorithm Laplacian of the paper)."""
+"""The renormalised Laplacian of a kernel (algorithm Laplacian of the paper), and how its matrix is held.
+
+A matrix is held as CSR, or as the dense tiles of :mod:`.tiles` where those are smaller. Both offer the same methods, so
+that no algorithm asks which one it has. Each is symmetric affinities K at first, and with rows and columns scaled the
+transition matrix P, whose rows sum to 1.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order
 
-from ..backend import at_home, backend_of, get_backend, to_device
+from ..backend import Backend, Block, at_home, backend_of, get_backend, to_device
 from ..backend.array import Array, entry_rows, row_counts
 from ..backend.audit import audit_products
 from ..backend.base import index_type
+from ..backend.kernels import plain
 from ..backend.machine import cached_property
 from ..backend.steps import step
 from ..findings import DisconnectedGraphError, first_few, option, refusal
-from ..options import explain_keywords
-from ..validation import (
-    check_kernel,
-    check_length,
-    check_number,
-    check_real_array,
-    check_sparse_storage,
-    check_square_sparse,
-)
-from .graph import check_sides, csr, permute
-from .order import Rows, inverse_order, matrix_order
-from .transition import Matrix, SparseMatrix
+from ..options import TABLE, documented, explain_keywords
+from ..validation import check_kernel, check_length, check_real_array, check_sparse_storage, check_square_sparse
+from .graph import csr, inverse_order, permute
+from .order import matrix_order
+from .tiles import TiledMatrix
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
+
+
+class Rows(NamedTuple):
+    """Which rows of the input a Laplacian is of, and their order on the device.
+
+    Of ``n_input`` rows those in ``used``, rising, are used; ``order`` has the number in ``used`` of the row at each
+    place. ``edges`` is True for the order in space, has the edges of groups if the order was found from a matrix, and
+    is False for the order of the input.
+    """
+
+    n_input: int
+    used: np.ndarray
+    order: np.ndarray
+    edges: bool | np.ndarray = False
+
+    @classmethod
+    def every(cls, n: int) -> Rows:
+        return cls(n, np.arange(n), np.arange(n))
+
+    @property
+    def stand_as_given(self) -> bool:
+        return self.edges is False
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The row of the input at each place on the device."""
+        return self.used[self.order]
+
+    def to_user(self, array: Array) -> Array:
+        """Return an array of one row per point in the order of the input; the same array if it stands so."""
+        return array if self.stand_as_given else array[backend_of(array).asarray(np.argsort(self.order))]
+
+    def to_device(self, array: Array) -> Array:
+        """Return an array of one row per point that is used, given in the order of the input, in that of the device."""
+        return array if self.stand_as_given else array[backend_of(array).asarray(self.order)]
+
+
+class SparseMatrix:
+    """Affinities of n points, or the transition matrix, as CSR."""
+
+    has_matrix = True
+    approximations: tuple[str, ...] = ()
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
+        self.degree = self.nnz / max(1, self.shape[0])
+        self.backend = backend_of(matrix.data)
+
+    def __matmul__(self, V: Array) -> Array:
+        with self.backend.active():
+            return self.product(V, self.backend)
+
+    def product(self, V: Array, backend: Backend) -> Array:
+        return backend.kernels.spmm(self.matrix.indptr, self.matrix.indices, self.matrix.data, V)
+
+    @step("components")
+    def components(self) -> tuple[int, np.ndarray]:
+        count, labels = self.backend.connected_components(self.matrix)
+        # one part needs no labels, and no way to the host for them
+        return int(count), self.backend.to_host(labels) if count > 1 else np.zeros(self.shape[0], dtype=np.int32)
+
+    def drop_diagonal(self) -> None:
+        K, xp = self.matrix, self.backend.xp
+        for block in self.backend.blocks(self.shape[0], 24.0 * self.degree, "kernel"):
+            with block as rows:
+                ends = K.indptr[rows.start : rows.stop + 1]
+                part, counts = slice(int(ends[0]), int(ends[-1])), ends[1:] - ends[:-1]
+                own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=K.indices.dtype), counts)
+                K.data[part] *= K.indices[part] != own
+
+    def scale_rows_and_columns(self, left: Array, right: Array) -> Array:
+        """Return ``diag(left) K diag(right)`` on the kernel's own storage, as ``Laplacian.transition`` holds it."""
+        K, kernels = self.matrix, self.backend.kernels
+        for block in self.backend.blocks(self.shape[0], kernels.scaled_bytes(self.degree), "laplacian"):
+            with block as rows:
+                ends = K.indptr[rows.start : rows.stop + 1]
+                kernels.scaled_entries(ends, K.indices, K.data, left[rows], right)
+        return K
+
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
+        """Return blocks whose co-metrics of m coordinates, or d leading eigenvectors of them, fit into memory."""
+        kernels = plain if d is None else backend.kernels
+        return backend.blocks(self.shape[0], kernels.tangent_bytes(m, d or m, self.degree), "tangents")
+
+    def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
+        """Return the rows of one of :meth:`blocks`, and their co-metric (r, m, m) without ``4/eps^2``."""
+        P, rows = self.matrix, backend.xp.arange(block.start, block.stop)
+        return block, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
+
+    def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
+        """Return the rows of one of :meth:`blocks`, and d leading eigenvectors and eigenvalues of their co-metric."""
+        P, rows = self.matrix, backend.xp.arange(block.start, block.stop)
+        single = backend.slow_double and P.data.dtype == "float32" and Y.dtype == "float64"
+        kernel = backend.kernels.tangent_rows_single if single else backend.kernels.tangent_rows
+        return block, *kernel(P.indptr, P.indices, P.data, Y, rows, d)
+
+    def on(self, backend: Backend) -> Array:
+        """Return the same on another device, as ``Laplacian.transition`` holds it."""
+        return to_device(self.matrix, backend)
+
+    def parts(self) -> tuple[str, tuple[Any, ...]]:
+        """Return how it is stored, in words, and the arrays that tell it from any other."""
+        return f"sparse {self.shape}", (self.matrix.data, self.matrix.indices, self.matrix.indptr)
+
+
+Matrix = SparseMatrix | TiledMatrix
 
 
 class Laplacian:
@@ -140,38 +246,6 @@ def reorder(laplacian: Laplacian) -> Laplacian:
     return with_transition(laplacian, permute(P, moved), weights=weights[moved], rows=rows)
 
 
-@explain_keywords
-@at_home
-def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
-    """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
-
-    Parameters
-    ----------
-    graph : sparse matrix or ndarray of shape (n_samples, n_samples)
-        Distances between neighbours, not squared. A stored zero is the distance between two equal points; infinity in a
-        dense matrix means "not neighbours".
-    bandwidth : float
-        The length eps over which the weight of a neighbour falls.
-
-    Returns
-    -------
-    sparse matrix of shape (n_samples, n_samples)
-        The kernel in CSR format, with ``K_ii = 1`` added.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> graph = ies_gpu.radius_graph([[0.0], [1.0], [5.0]], radius=2)
-    >>> ies_gpu.gaussian_kernel(graph, bandwidth=1).toarray().round(3)
-    array([[1.   , 0.368, 0.   ],
-           [0.368, 1.   , 0.   ],
-           [0.   , 0.   , 1.   ]])
-    """
-    bandwidth = check_length("bandwidth", bandwidth)
-    matrix, _ = check_sides(graph)
-    return with_diagonal(apply_gaussian(matrix.copy(), bandwidth))
-
-
 @step("kernel")
 def apply_gaussian(graph: Array, bandwidth: float) -> Array:
     """Return the Gaussian kernel on the storage of a graph, without touching its pattern."""
@@ -200,6 +274,7 @@ def with_diagonal(matrix: Array, diagonal: Any = 1.0) -> Array:
 
 
 @explain_keywords
+@documented
 @at_home
 def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: float = 1.0) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
@@ -214,9 +289,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
         Symmetric affinities, none of them negative. The diagonal is used as given.
     bandwidth : float, optional
         The bandwidth eps of the kernel, for the scale ``4 / eps^2``.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, from 0 to 1. The paper has 1, the Laplace-Beltrami operator;
-        1/2 gives the Fokker-Planck operator, whose process has the density of the points; 0 the usual random walk.
+    {alpha}
 
     Returns
     -------
@@ -231,7 +304,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     >>> bool(np.allclose(laplacian.transition.sum(axis=1), 1))
     True
     """
-    alpha = check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
+    alpha = TABLE["alpha"].accepts.check("alpha", alpha)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
     return normalise(SparseMatrix(check_kernel(kernel)), bandwidth, alpha)
@@ -255,8 +328,8 @@ def normalise(kernel: Matrix, bandwidth: float | None, alpha: float = 1.0) -> La
 
 
 def facts_of(parts: int | None, degree: float, approximations: Any = (), storage: Any = None) -> dict[str, Any]:
-    known = {"graph_components": parts, "mean_degree": degree}
-    return known | {"approximations": list(approximations), "storage": storage or {}}
+    made = {"approximations": list(approximations), "storage": storage or {}}
+    return {"graph_components": parts, "mean_degree": degree} | made
 
 
 @step(

@@ -1,14 +1,15 @@
-"""A bandwidth that follows the density: the variable-bandwidth kernel of Berry and Harlim."""
+"""Kernels of nearest neighbours, and a bandwidth that follows the density, that of Berry and Harlim."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..backend import backend_of
 from ..backend.array import Array, entry_rows
 from ..backend.steps import step
 from ..findings import option, refusal
-from .graph import graph_of_nearest
-from .laplacian import Laplacian, with_diagonal
-from .transition import SparseMatrix
+from .graph import graph_of_nearest, knn_graph
+from .laplacian import Laplacian, SparseMatrix, apply_gaussian, with_diagonal
 
 NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
 SHARE = 0.06  # of all points, in between
@@ -58,6 +59,19 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
     ratio = graph.data / eps
     graph.data = xp.exp(-(ratio * ratio) / (rho[rows] * rho[graph.indices]))
     return LocalKernel(graph, rho, eps)
+
+
+@step("graph")
+def nearest_kernel(
+    X: Array, bandwidth: float | None, n_neighbors: int | None, dtype: str
+) -> tuple[SparseMatrix, dict[str, Any]]:
+    k = default_neighbors(len(X)) if n_neighbors is None else min(n_neighbors, len(X) - 1)
+    if bandwidth is None:
+        kernel: SparseMatrix = local_kernel(X, k)
+    else:
+        kernel = SparseMatrix(with_diagonal(apply_gaussian(knn_graph(X, n_neighbors=k), bandwidth)))
+    kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
+    return kernel, {}
 
 
 @step("laplacian")

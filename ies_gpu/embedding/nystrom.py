@@ -13,8 +13,7 @@ from ..backend.array import Array, column_ends, column_means, starts_of
 from ..backend.steps import report
 from ..findings import first_few, option, refusal, tell, warning
 from ..validation import check_real_array
-from .graph import AFFINITY, GIVEN, Cells, rescale_to_radius, to_euclidean
-from .order import spatial_order
+from .graph import AFFINITY, GIVEN, Cells, rescale_to_radius, spatial_order, to_euclidean
 
 ISOLATED = ("nan", "nearest")
 FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud

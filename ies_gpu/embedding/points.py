@@ -1,43 +1,84 @@
-"""The Laplacian of points, of all or the largest part: is the graph connected at a radius, and the error if it is not.
+"""The Laplacian of points: which radius suits them, how the kernel is stored, and the steps from graph to Laplacian.
 
-Graph, kernel and normalisation are steps, which :func:`laplacian_of_points` calls one after the other.
+Memory is planned before the work. With n points in D columns, ``z = n (degree + 1)`` matrix entries, m eigenvectors,
+dimension d and w bytes per stored number, :func:`bytes_by_stage` has the bytes of each stage, on top of what the
+process holds at the start. The ways are those of ``WORDS``; tiles take ``2 n^2`` bytes, for a graph that joins a good
+part of all pairs. Without room for the multilevel method the eigenvectors come from Lanczos.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from math import gamma, pi
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..backend import Backend, backend_of
 from ..backend.array import Array, extent
+from ..backend.base import WIDE
 from ..backend.steps import Do, call, step
-from ..findings import DisconnectedGraphError, Finding, first_few, option, refusal, tell, warning
-from ..options import explain_keywords, is_local
+from ..findings import DisconnectedGraphError, Finding, OutOfMemoryError, option, refusal, tell, warning
+from ..options import Options, documented, explain_keywords, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length, check_number
-from .cost import Room, plan_storage
-from .graph import TILE_COLUMNS, check_metric, knn_graph, ordered_radius_graph, points_in_metric, rescale_to_radius
-from .laplacian import Laplacian, apply_gaussian, facts_of, normalise, with_diagonal, with_transition, without_loops
-from .local import LocalKernel, default_neighbors, local_kernel, local_laplacian
-from .order import Rows, in_order, spatial_order
-from .transition import Matrix, SparseMatrix, TiledMatrix
+from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
+from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
+from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
+from .graph import (
+    GROWTH,
+    TILE_COLUMNS,
+    check_metric,
+    in_order,
+    is_mapped,
+    ordered_radius_graph,
+    points_in_metric,
+    rescale_to_radius,
+    spatial_order,
+)
+from .laplacian import (
+    Laplacian,
+    Matrix,
+    Rows,
+    SparseMatrix,
+    apply_gaussian,
+    facts_of,
+    normalise,
+    with_transition,
+    without_loops,
+)
+from .local import LocalKernel, local_laplacian, nearest_kernel
+from .parts import PARTS, SCATTERED, STRAY, largest_part, tell_left_out
+from .tiles import TILE, TiledMatrix
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
-STRAY = 0.05  # share of the points that disconnected="most" may leave out,
-SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice; nor do weights this large differ
-PARTS = 50  # the largest ones, and points of each, from which a radius that joins them is found
+TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it
+BUFFERS = 4 << 20  # what rows of the graph are computed in, whatever their number
+SLOW = 2.0  # a choice that takes more than this many times as long as with enough memory is announced,
+SHORT = 5.0  # unless it takes no more than these seconds
+MANY_ON_GPU = 10_000  # points of a GPU from which on computing all pairs for every product is announced
+SPREAD = 1.05  # the mean degree comes from a sample
+
+# Seconds of one thread for one entry, one row or one number of a vector, on a core of an AMD EPYC.
+GRAPH, TANGENT = 2.5e-8, 1e-9
+EIGEN, EIGEN_ROW = 3.6e-9, 6e-7
+PRODUCT, VECTORS, TILED = 4.5e-10, 4e-10, 1.5e-8
+WORDS = {
+    "memory": "a sparse matrix in memory",
+    "tiles": "dense tiles in memory",
+    "recomputed": "tiles that are recomputed for every product",
+}
 
 
 @explain_keywords
+@documented
 @step("laplacian", composite=True)
 def laplacian_of_points(
     X: Array, *, bandwidth: float | str, radius: float | None = None, n_neighbors: int | None = None,
     self_loops: bool = True, metric: str = "euclidean", alpha: float = 1.0, intrinsic_dim: int | None = None,
-    dtype: str = "float64", disconnected: str = "keep", room: Room | None = None, do: Do = call,
+    dtype: str = "float64", disconnected: str = "keep", asked: Options | None = None, do: Do = call,
 ) -> Laplacian:  # fmt: skip
     """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
 
@@ -47,25 +88,16 @@ def laplacian_of_points(
         The points, one row per point. The result is on their device.
     bandwidth : float or "local"
         The length eps over which the weight of a neighbour falls. With ``"local"`` it follows the density.
-    radius : float, optional
-        Points no further apart than this are neighbours, by default ``3 * bandwidth``.
-    n_neighbors : int, optional
-        Join each point to so many nearest ones, instead of those within a radius.
-    self_loops : bool, default=True
-        Whether each point is its own neighbour, with ``K_ii = 1``.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, as in :func:`graph_laplacian`.
+    {radius, n_neighbors, self_loops, metric, alpha}
     intrinsic_dim : int, optional
         The dimension of the manifold, which ``bandwidth="local"`` needs.
     dtype : {"float64", "float32"}, default="float64"
         The precision in which the matrix is stored.
     disconnected : {"keep", "raise", "most", "largest"}, default="keep"
         What to do if the graph falls into parts: keep them all, or as in :func:`select_coordinates`.
-    room : Room, optional
-        What a run will hold beside the matrix. It then stores the kernel as the memory allows, and counts neighbours of
-        some points first; by default it is a sparse matrix.
+    asked : Options, optional
+        The options of a run. It stores the kernel as the memory allows, and counts neighbours of some points first;
+        without, the matrix is sparse.
     do : callable, optional
         Calls the steps, ``do(step, *arguments)``; a run takes its place.
 
@@ -91,7 +123,7 @@ def laplacian_of_points(
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
     # a run has checked its points, and placed them in the metric
-    X, m = (points_in_metric(X, metric), None) if room is None else (X, room.n_components)
+    X, m = (points_in_metric(X, metric), None) if asked is None else (X, asked.n_components)
     eps = None if is_local(bandwidth) else check_length("bandwidth", bandwidth)
     reach = 0.0 if eps is None else 3 * eps if radius is None else check_length("radius", radius)
     if n_neighbors is not None and check_integer("n_neighbors", n_neighbors, low=2) >= len(X):
@@ -103,8 +135,8 @@ def laplacian_of_points(
     if eps is None or n_neighbors is not None:
         make = partial(do, nearest_kernel, bandwidth=eps, n_neighbors=n_neighbors, dtype=dtype)
     else:
-        degree = 0.0 if room is None else do(sampled_degree, X, reach, eps, disconnected)
-        make = partial(kernel_within, radius=reach, bandwidth=eps, dtype=dtype, degree=degree, room=room, do=do)
+        degree = 0.0 if asked is None else do(sampled_degree, X, reach, eps, disconnected)
+        make = partial(kernel_within, radius=reach, bandwidth=eps, dtype=dtype, degree=degree, asked=asked, do=do)
     kernel, rows, facts = connected_kernel(X, make, disconnected, m, do)
     del X
     if isinstance(kernel, LocalKernel):
@@ -126,21 +158,22 @@ def connected_kernel(
         count = max(count, parts)
         if parts <= 1:
             break
-        rows = backend.to_host(order)
-        keep = np.sort(rows[largest_part(labels, used[rows], n_input, disconnected, n_components, X)])
+        rows, join = backend.to_host(order), partial(connecting_radius, X, labels, backend)
+        keep = np.sort(rows[largest_part(labels, used[rows], n_input, disconnected, n_components, join)])
         X, used = X[backend.asarray(np.argsort(rows)[keep])], used[keep]
         del kernel
-    tell_left_out(used, n_input, count)
+    if len(used) < n_input:
+        tell_left_out(used, n_input, count)
     degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
     facts = facts_of(count or None, degree, kernel.approximations, storage)
     return kernel, Rows(n_input, used, backend.to_host(order), True), facts
 
 
 def kernel_within(
-    X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, room: Room | None, do: Do
+    X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, asked: Options | None, do: Do
 ) -> tuple[Matrix, dict[str, Any]]:
     """Return the Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
-    chosen, facts = ("memory", {}) if room is None else plan_storage(X, degree, dtype, room)
+    chosen, facts = ("memory", {}) if asked is None else plan_storage(X, degree, asked)
     if chosen != "memory":
         return do(tiled_kernel, X, radius, bandwidth, chosen == "tiles"), facts
     if dtype == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
@@ -162,19 +195,6 @@ def sort_in_space(X: Array) -> tuple[Array, Array]:
 @step("graph")
 def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> TiledMatrix:
     return TiledMatrix(X, bandwidth=bandwidth, radius=radius, store=keep)
-
-
-@step("graph")
-def nearest_kernel(
-    X: Array, bandwidth: float | None, n_neighbors: int | None, dtype: str
-) -> tuple[SparseMatrix, dict[str, Any]]:
-    k = default_neighbors(len(X)) if n_neighbors is None else min(n_neighbors, len(X) - 1)
-    if bandwidth is None:
-        kernel: SparseMatrix = local_kernel(X, k)
-    else:
-        kernel = SparseMatrix(with_diagonal(apply_gaussian(knn_graph(X, n_neighbors=k), bandwidth)))
-    kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
-    return kernel, {}
 
 
 # --- is the graph connected? -----------------------------------------------------------------------------------------
@@ -236,48 +256,6 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
     return np.concatenate(counts)
 
 
-# --- parts of a graph that is not ------------------------------------------------------------------------------------
-
-
-def largest_part(
-    labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, n_components: int | None, X: Array = None
-) -> np.ndarray:
-    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for.
-
-    ``labels`` (n,) are the part of each of some ``rows`` of the input.
-    """
-    sizes, radius = np.bincount(labels), None
-    if not holds_enough(sizes, n_input, disconnected):
-        if X is not None:
-            radius = connecting_radius(X, labels, backend_of(X))
-        raise in_parts(sizes, radius, parts=parts_of(rows, labels))
-    if n_components is not None:
-        refuse_small_part(int(sizes.max()), n_input, n_components)
-    return np.flatnonzero(labels == sizes.argmax())
-
-
-def holds_enough(sizes: np.ndarray, n: int, disconnected: str) -> bool:
-    """Whether the largest part of n points, of parts of these sizes, holds as many as ``disconnected`` asks for."""
-    most = sizes.max() >= (1 - STRAY) * n
-    scattered = sizes.max() >= (1 - SCATTERED[0]) * n and np.sort(sizes)[-2:][0] <= SCATTERED[1] * n
-    return {"raise": sizes.max() == n, "most": bool(most or scattered), "largest": True}[disconnected]
-
-
-def refuse_small_part(size: int, n: int, m: int) -> None:
-    """Raise where the largest part of n points is too small for a map of m coordinates."""
-    if m > size - 2:
-        text = f"the largest part holds {size:,} of {n:,} points, too few for {option('n_components', m)}"
-        advice = f"raise {option('bandwidth')} or add neighbours, so that more points are connected"
-        raise refusal("graph.small_part", text, advice, DisconnectedGraphError)
-
-
-def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the rows of each part, rising, the largest part first."""
-    order = np.argsort(labels, kind="stable")
-    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
-    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
-
-
 def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float | None:
     """Return a radius that joins the largest parts, a little more than needed where these are large.
 
@@ -301,32 +279,166 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float |
     return radius if share <= CROWDED else None
 
 
-def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
-    if len(left := np.setdiff1d(np.arange(n_input), used)):
-        gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
-        tell(left_out(parts, len(used), n_input, f". {gone} left out"))
+# --- the memory plan: what each way of storing the kernel takes, in time too ------------------------------------------
 
 
-def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
-    """Make the warning that only the largest of some parts is used; ``which`` names the rows of the others."""
-    text = f"the graph has {parts} parts; continuing with the largest, {kept:,} of {n:,} points{which}"
-    return warning("graph.left_out", text, "selection.points has the rows that were used")
+class Size(NamedTuple):
+    """The numbers that everything follows from: points, columns, entries, eigenvectors, d, bytes per number."""
+
+    n: int
+    D: int
+    z: float
+    m: int
+    d: int
+    w: int
+
+    @property
+    def matrix(self) -> float:
+        return (self.w + (4 if self.z < WIDE else 8)) * self.z
+
+    @property
+    def wants_multilevel(self) -> bool:
+        return has_many_neighbourhoods(self.n, self.z, self.m + 1, NEIGHBOURHOODS_IN_ORDER)
 
 
-def in_parts(
-    sizes: np.ndarray, radius: float | None = None, each: bool = True, parts: tuple[np.ndarray, ...] = ()
-) -> Exception:
-    """Make the error for a graph in several parts, which ``radius`` would join; ``each`` can have a map of its own."""
-    shown, few = first_few(f"{size:,}" for size in np.sort(sizes)[::-1]), sizes.sum() - sizes.max()
-    way = f"pass {option('disconnected', 'largest')} to continue with the largest part"
-    if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
-        way = f"use {option('select_each_part')} for one map per part, or pass {option('disconnected', 'largest')} "
-        way += "for that of the largest"
-    if few <= 2 * STRAY * sizes.sum():
-        way = f"{'1 point is' if few == 1 else f'{few:,} points are'} far from the rest: {way}"
-    if radius is not None:
-        eps, reach = (option(k, float(f"{v:.4g}")) for k, v in (("bandwidth", radius / 3), ("radius", radius)))
-        joined = "parts" if len(sizes) <= PARTS else f"{PARTS} largest"
-        way += f", or use {eps} and {reach} or more to join the {joined}"
-    text = f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map"
-    return refusal("graph.disconnected", text, way, DisconnectedGraphError, parts=parts)
+class Plan(NamedTuple):
+    """How to store a kernel: whether multilevel fits, the bytes, the seconds, over those of the quickest way."""
+
+    storage: str
+    multilevel: bool
+    bytes: float
+    seconds: float
+    factor: float
+
+    @property
+    def slow(self) -> bool:
+        return self.factor > SLOW and self.seconds > SHORT
+
+
+def plan_storage(X: Array, degree: float, options: Options) -> tuple[str, dict[str, Any]]:
+    """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``."""
+    backend, n, width = backend_of(X), len(X), options.stored_bytes
+    limit, is_limited = backend.memory_budget(), options.memory_limit is not None
+    if backend.device != "cpu":
+        storage, needed = storage_on_gpu(n, degree, width, limit)
+        if storage == "recomputed" and n >= MANY_ON_GPU:
+            tell(slow(True, limit, is_limited, needed if needed <= backend.free_memory() else None))
+        return storage, {"kernel": WORDS[storage]}
+    columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
+    size = Size(n, columns, SPREAD * n * (degree + 1), options.n_components, options.intrinsic_dim, width)
+    chosen = plan(size, limit, is_limited)
+    if chosen.slow:
+        tell(slow(chosen.storage == "recomputed", limit, is_limited, smallest_limit(size, SLOW)))
+    facts = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
+    return chosen.storage, facts | {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
+
+
+def plan(size: Size, limit: float, asked: bool = True) -> Plan:
+    """Return the quickest way that fits into a memory limit; raise if none does."""
+    ways = ways_of(size)
+    for (storage, fast), took in ways:
+        most = max(bytes_by_stage(size, storage, fast, block_bytes(limit)).values())
+        if most <= limit:
+            return Plan(storage, fast, most, took, took / ways[0][1])
+    raise over_limit(size, limit, 1.02 * smallest_limit(size, np.inf), asked)
+
+
+def ways_of(size: Size) -> list[tuple[tuple[str, bool], float]]:
+    """Return the ways to store a kernel, each with and without the multilevel solver, and their seconds, rising."""
+    ways = [("memory", True)] * size.wants_multilevel + [(storage, False) for storage in WORDS]
+    return sorted(((way, seconds(size, *way)) for way in ways), key=lambda pair: pair[1])
+
+
+def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> tuple[str, float]:
+    """Return the way on a GPU, a sparse matrix that takes half of the budget at most, or tiles; and twice its bytes."""
+    needed = 2.2 * n * degree * (width + 4)  # a tenth is for what the sample of degrees may be off
+    if needed <= budget:
+        return "memory", needed
+    return "tiles" if 4.0 * n * n < budget else "recomputed", needed
+
+
+def smallest_limit(size: Size, slowest: float) -> float:
+    """Return the smallest limit under which a run takes at most so many times as long as with enough memory."""
+    ways, least = ways_of(size), np.inf
+    for way, took in ways:
+        if took <= slowest * ways[0][1]:
+            limit = 0.0
+            for _ in range(40):  # needs grow with the limit, since blocks do, but far more slowly
+                limit = max(bytes_by_stage(size, *way, block_bytes(limit)).values())
+            least = min(least, 1.0001 * limit)
+    return least
+
+
+def block_bytes(limit: float) -> float:  # as that of a backend
+    return max(1 << 20, min(64 << 20, limit / 16))
+
+
+def bytes_by_stage(size: Size, storage: str, multilevel: bool, block: float) -> dict[str, float]:
+    n, z, points = size.n, size.z, 8.0 * size.n * size.D
+    coordinates, vectors = 8.0 * n * size.m, n * (28.0 * (size.m + 5) + 300)
+    if multilevel:
+        width = size.m + 1 + GUARDS
+        again = 32.0 * min(width, max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // n))  # images in float64, columns at a time
+        directions = 8.0 * (-(-(size.m + 1) // 8) * 8)  # those of the last step and their images; as many new ones
+        vectors = n * (80.0 + 12.0 * width + directions + max(directions, again))
+        vectors += (1.1 + (2.5 if n <= MERGED_UP_TO else 0.0) + (4.0 if size.w == 8 else 0.0)) * z
+    held = {"memory": size.matrix, "tiles": 2.0 * n * n}.get(storage, 0.0)
+    work = 0.0 if storage == "memory" else points + TEMPORARY
+    rows = min(2 * block, 40 * z) + BUFFERS  # that are being computed
+    build = GROWTH * held + rows if storage == "memory" else held + work
+    count = 8 * z if size.w == 4 and storage == "memory" else 0.0
+    here = points + work + held
+    return {
+        "checks": 2 * points + min(64 << 20, 1200.0 * n, 2 * block),
+        "graph": 3 * points + build,
+        "laplacian": 2 * points + work + held + count + 40.0 * n,
+        "eigenvectors": here + vectors,
+        "tangents": here + 2 * coordinates + float(size.w) * n * size.m * size.d,
+        "result": points + coordinates + 2 * arrays_out(size),
+    }
+
+
+def arrays_out(size: Size) -> float:
+    return size.n * (8.0 * size.m + size.w * size.m * size.d + size.w * size.d + 8.0 * 12)
+
+
+def seconds(size: Size, storage: str, multilevel: bool) -> float:
+    """Return rough seconds of one thread for graph, eigenvectors and tangents; where both fit, the better method's.
+
+    Lanczos needs ``60 + 47 / sqrt(1 - mu)`` products in our runs, with those that look for missed copies; mu is from
+    Weyl's law.
+    """
+    n, z, d = size.n, size.z, size.d
+    begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
+    product = PRODUCT * z
+    if storage != "memory":  # both sides of a tile are longer than the neighbourhood of a point
+        entries = min(0.5 * n * n, 0.5 * n * (z / n + 8 * TILE))
+        product = entries * (TILED if storage == "recomputed" else PRODUCT)
+    share = (size.m + 1) * z / (n * pi ** (d / 2) / gamma(d / 2 + 1)) ** 2
+    products = 60 + 47 / min(1.0, pi**2 / 9 * share ** (2 / d)) ** 0.5
+    lanczos = products * (product + VECTORS * n * 2 * (size.m + 5) * 2)
+    cells = (EIGEN * z + EIGEN_ROW * n) * (size.m + 1)
+    return begin + (min(cells, lanczos) if multilevel else lanczos)
+
+
+def slow(recomputed: bool, limit: float, asked: bool, enough: float | None) -> Finding:
+    """Return the warning about a choice that takes long for want of memory; ``enough`` bytes would avoid it."""
+    reason = "the kernel is recomputed for every product" if recomputed else "a slower eigensolver is used"
+    whose = option("memory_limit") if asked else "half of the free memory"
+    text = f"{whose} is {limit / 1e9:.2f} GB, so {reason}, which takes much longer than with enough memory"
+    more = "" if enough is None else f"{option('memory_limit', rounded(enough))} would avoid it; "
+    advice = f"{more}{option('dtype', 'mixed')} or a smaller {option('bandwidth')} need less"
+    return warning("memory.slow", text, advice)
+
+
+def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exception:
+    whose = option("memory_limit", int(limit)) if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
+    text = f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
+    text += f"{size.m} components: at least {rounded(needed)} bytes are needed"
+    advice = f"pass {option('memory_limit', rounded(needed))} or more, or use fewer points or components"
+    return refusal("memory.too_little", text, advice, ValueError if asked else OutOfMemoryError)
+
+
+def rounded(size: float) -> int:
+    step = 10 ** max(3, len(str(int(size))) - 3)
+    return -(-int(size) // step) * step

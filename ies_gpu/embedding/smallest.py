@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of, to_host
+from ..backend import backend_of, host_of, to_host
 from ..backend.array import Array, column_norms, column_sums
 from ..backend.steps import step
 from ..findings import DisconnectedGraphError, NotConvergedError, refusal, tell, warning
@@ -18,9 +18,7 @@ from .eigensolvers.choose_solver import SOLVERS, SymmetricTransition
 from .eigensolvers.factorised import ShiftedInverse, symmetric_on_host
 from .eigensolvers.lanczos import is_small, krylov, lanczos
 from .eigensolvers.solver_costs import Factorisation
-from .laplacian import Laplacian
-from .order import host_of
-from .transition import SparseMatrix
+from .laplacian import Laplacian, SparseMatrix
 
 SYMMETRIC = 1e-8  # of the largest entry: what L may differ from its transpose by
 NULL = 1e-10  # of the sum of absolute values in a row: what is left of ``L v`` where v is the vector of eigenvalue 0

@@ -11,11 +11,10 @@ from ..backend.array import Array, sample_rows
 from ..backend.steps import step
 from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult
-from ..embedding.order import essential_columns
+from ..embedding.graph import essential_columns
 from ..findings import DisconnectedGraphError, Finding, Judged, finding_of, grave, light, note, option, refusal, warning
 from ..options import LOCAL, Options, is_auto, is_found, is_local
-from ..run.fit import Fit, Inputs, checked_points
-from ..run.run import HeldLog, Log, Run
+from ..run.run import Fit, HeldLog, Inputs, Log, Run, checked_points
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
 from .distances import Distances, degree_bandwidth, sampled_distances
 from .judgement import CLOSE, CROWDED

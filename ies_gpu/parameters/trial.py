@@ -11,19 +11,16 @@ import numpy as np
 
 from ..backend.array import Array, column_units, sample_rows, spaced_rows
 from ..backend.steps import reporting
-from ..choice.lost import SAMPLE, Ground, ground_of_points
+from ..choice.faults import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
-from ..embedding.laplacian import Laplacian, with_transition
+from ..embedding.laplacian import Laplacian, Rows, with_transition
 from ..embedding.local import local_bandwidths
-from ..embedding.order import Rows
 from ..findings import DisconnectedGraphError
-from ..run.fit import Fit, Inputs, choose, fit, laplacian_of
-from ..run.run import HeldLog, Log, Run
+from ..run.run import Fit, HeldLog, Inputs, Log, Run, choose, fit, laplacian_of
 from .distances import REACH
-from .explained import unexplained_variance
-from .judgement import is_folded
+from .judgement import is_folded, unexplained_variance
 
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
 SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points

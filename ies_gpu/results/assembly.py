@@ -16,17 +16,16 @@ from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates
 from ..choice.search import SearchResult
 from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding, scale_factors, signs
-from ..embedding.laplacian import Laplacian
-from ..embedding.order import Rows
+from ..embedding.laplacian import Laplacian, Rows
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
 from ..run.run import Run, versions
-from ..validation import check_points
-from .selection import Ranking, Selection, as_words, points_digest
+from ..validation import check_points, points_digest
+from .selection import Ranking, Selection, as_words
 
 if TYPE_CHECKING:
-    from ..run.fit import Fit, Inputs
+    from ..run.run import Fit, Inputs
 
 LENGTHS = 5_000  # rows that tell the lengths of columns well enough for words
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -162,7 +161,7 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
     log.keep(judgement.findings)
     reasons = [finding for finding in log.findings if finding.is_doubt]
     found = [] if automatic is None else warnings_for(reasons)
-    found += graph_warnings(about, selection.subset, len(selection.points), run.options, automatic is not None)
+    found += graph_warnings(about, selection.subset, len(selection.points), run.options)
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         found.append(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..backend import backend_of, to_host
-from ..embedding.laplacian import Laplacian
+from ..backend import active_backend, backend_of, to_host
+from ..embedding.graph import csr
+from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
 from ..files.archive import pack, read_header, unpack, write_archive
 from ..findings import CheckpointWarning, option, refusal, tell, warning
 from ..validation import check_real_array
@@ -116,11 +117,9 @@ class Checkpoint:
             self.note("checkpoint.not_saved", f"the stage {stage!r} was not saved in {self.folder} ({reason})", GO_ON)
         return digest
 
-    def read(self, stage: str, after: str) -> Saved | None:
-        """Return a stage of this job that is whole and was computed from ``after``, else None; report a damaged one."""
+    def read(self, stage: str) -> Saved | None:
+        """Return a stage that is there, or None if it is damaged, and say so."""
         path = self.path(stage)
-        if not self.has(stage, after):
-            return None
         try:
             header = read_header(path)
             state, content = unpack(path, header["state"]), unpack(path, header["fields"])
@@ -199,6 +198,38 @@ def lock_folder(folder: Path) -> int:
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor
+
+
+# --- what is kept of a Laplacian --------------------------------------------------------------------------------------
+
+
+def packed_laplacian(found: Laplacian) -> dict[str, Any]:
+    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
+    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
+    return own | found.rows._asdict()
+
+
+def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
+    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
+    if not found.operator.has_matrix:
+        return None
+    P = found.operator.matrix
+    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
+
+
+def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
+    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
+    backend = active_backend()
+
+    def stored() -> Any:
+        found = load()
+        if isinstance(found, Laplacian):
+            return found.operator
+        return SparseMatrix(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
+
+    rows = Rows(*(content[name] for name in Rows._fields))
+    weights = backend.asarray(content["weights"])
+    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
 
 
 # --- digests: whether two jobs are the same, and whether a file is what was written ----------------------------------

@@ -1,80 +1,103 @@
-"""One run: it calls the steps of the pipeline, and times, reports, retries, audits and saves every one alike.
+"""One run: what it starts from, how it calls the steps of the pipeline, and these steps as its options ask for them.
 
-Its log has seconds and memory by stage, progress for the listener, and findings for the result.
+A run times, reports, retries, audits and saves every step alike. Its log has seconds and memory by stage, progress for
+the listener, and findings for the result. Every trial of the automatic search takes the same steps.
 """
 
 from __future__ import annotations
 
 import logging
 import platform
-import sys
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
-from dataclasses import asdict
-from functools import cache, partial
+from dataclasses import asdict, replace
+from functools import partial
 from importlib import import_module
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .. import __version__
-from ..backend import Backend, device_near, get_backend
+from ..backend import Backend, active_backend, backend_of, device_near, get_backend, to_device, to_host
+from ..backend.array import Array
 from ..backend.kernels import plain
 from ..backend.machine import peak_memory
-from ..backend.steps import Step, reporting
-from ..findings import Finding, IESWarning, OutOfMemoryError, listen, refusal, teller, warning, without_repeats
-from ..options import Options
+from ..backend.steps import Do, Step, call, reporting, step
+from ..choice.rmetric import Tangents, tangent_spaces
+from ..choice.search import SearchResult, choose_coordinates
+from ..choice.untangle import untangle
+from ..embedding.diffusion import Embedding, diffusion_map
+from ..embedding.graph import SPHERICAL, points_in_metric
+from ..embedding.laplacian import Laplacian
+from ..findings import Finding, IESWarning, OutOfMemoryError, listen, option, refusal, teller, warning, without_repeats
+from ..options import ENTRIES, Options, is_auto
+from ..validation import check_array, check_integer, check_points
+from .checkpoint import Checkpoint, Saved, data_digest, packed_laplacian, packed_matrix, unpacked_laplacian
 
-if TYPE_CHECKING:
-    from .checkpoint import Checkpoint, Saved
-    from .fit import Inputs
-
+SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 AUDIT_TOLERANCE = {"float64": 1e-7, "mixed": 1e-4, "float32": 1e-2}
 REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"
 UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
 logger = logging.getLogger("ies_gpu")
 AT_ONCE = "memory.slow"  # said before long work, even in a trial whose other warnings are held back
 Progress = Callable[[str, int, int], None]
-UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
-BEGUN, COUNTED = "{desc}[{elapsed}]", "{desc}{n_fmt}{unit} [{elapsed}, {rate_fmt}]"
-SHARE = "{desc}{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}, {rate_fmt}]"
 
 
-class Bar:
-    """What ``progress(stage, done, total)`` reports as a bar of tqdm, which leaves nothing behind."""
+class Inputs(NamedTuple):
+    """The inputs by name, exactly one of which is the entry; and the user's points, where a metric changed them."""
 
-    def __init__(self, stream: IO[str] | None = None) -> None:
-        self.stream = stream
-        self.bar: Any = None
+    values: dict[str, Any]
+    before: Any = None
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if (done, total) == (0, 0) or self.bar is None:
-            self.close()
-            about = {"desc": f"{stage:<24}", "unit": UNITS.get(stage, ""), "unit_scale": True, "bar_format": BEGUN}
-            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True, file=self.stream)
-        if (done, total) == (1, 1):
-            self.close()
-        elif done or total:
-            self.bar.total, self.bar.bar_format = total or None, SHARE if total else COUNTED
-            self.bar.update(done - self.bar.n)
+    @classmethod
+    def of(cls, **values: Any) -> Inputs:
+        """Check that exactly one entry was given, and eigenvectors only with a Laplacian."""
+        entries = [name for name in ENTRIES if values.get(name) is not None]
+        if len(entries) != 1:
+            text = f"pass exactly one of X, graph, kernel, laplacian, got {', '.join(entries) or 'none'}"
+            raise refusal("entry.number", text)
+        late = [name for name in ("coordinates", "eigenvalues") if values.get(name) is not None]
+        if entries[0] != "laplacian" and late:
+            text = f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}"
+            raise refusal("coordinates.entry", text)
+        if entries[0] == "laplacian" and len(late) < 2:
+            text = "laplacian needs coordinates and eigenvalues too, as diffusion_map returns them"
+            raise refusal("laplacian.alone", text)
+        return cls({name: value for name, value in values.items() if value is not None})
 
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
-            self.bar = None
+    def to_euclidean(self, metric: str) -> Inputs:
+        """Return inputs whose points have the distances of the metric as Euclidean ones, where such points exist."""
+        if metric not in SPHERICAL:
+            return self
+        return Inputs(self.values | {"X": points_in_metric(self.value, metric)}, before=self.value)
 
+    @property
+    def entry(self) -> str:
+        return next(name for name in ENTRIES if name in self.values)
 
-@cache
-def tqdm() -> Any:
-    """Return the bar that suits the place: a widget where a notebook has ipywidgets, text elsewhere."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # text is fine
-        from tqdm.auto import tqdm
+    @property
+    def value(self) -> Any:
+        return self.values[self.entry]
 
-    return tqdm
+    @property
+    def home(self) -> Backend:
+        """Where the input lives, and the results go."""
+        return backend_of(self.values.get("coordinates", self.value))
+
+    def n_components(self, otherwise: int) -> int:
+        """Return the number of eigenvectors that were given, or else the number requested."""
+        if "coordinates" not in self.values:
+            return otherwise
+        coordinates = self.values["coordinates"]
+        shape = getattr(coordinates, "shape", None) or check_array("coordinates", coordinates).shape
+        if len(shape) != 2:
+            return otherwise
+        if check_integer("n_components", otherwise, low=1) not in (shape[1], Options.n_components):
+            text = f"{option('n_components', otherwise)} differs from the {shape[1]} columns of coordinates"
+            raise refusal("n_components.coordinates", text, "leave it out, or pass as many columns and eigenvalues")
+        return int(shape[1])
 
 
 class Log:
@@ -84,12 +107,14 @@ class Log:
     """
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
-        if isinstance(progress, bool):
-            progress = Bar() if progress else None
-        if progress is not None and not callable(progress):
+        if progress is True:
+            from .progress import Bar
+
+            progress = Bar()
+        self.progress: Any = None if progress is False else progress
+        if self.progress is not None and not callable(progress):
             text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
             raise refusal("progress.type", text, kind=TypeError)
-        self.progress = progress
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
         self.findings: list[Finding] = []
@@ -120,13 +145,6 @@ class Log:
         report(1, 1)
         logger.info("%s: %.2f s", name, self.seconds[name])
 
-    def say(self, message: str) -> None:
-        """Write a sentence above the bar, or into the log of the process."""
-        if isinstance(self.progress, Bar):
-            tqdm().write(message, file=sys.stderr)
-        else:
-            logger.info(message)
-
     def warn(self, finding: Finding) -> None:
         """Keep a finding, and pass it to the caller of ``select_coordinates`` if it is a warning."""
         if finding not in self.findings:  # a scan and the run after it come by the same place
@@ -137,15 +155,6 @@ class Log:
     def keep(self, findings: list[Finding]) -> None:
         """Keep findings that need no warning, or were issued elsewhere."""
         self.findings += [finding for finding in findings if finding not in self.findings]
-
-    def results(self) -> dict[str, Any]:
-        """Return findings as records, and warnings as the sentences that were issued, for ``diagnostics``."""
-        return {
-            "seconds": self.seconds,
-            "peak_bytes": self.peak_bytes,
-            "findings": [asdict(finding) for finding in without_repeats(self.findings)],
-            "warnings": tuple(str(finding) for finding in self.findings if finding.severity == "warning"),
-        }
 
 
 class HeldLog(Log):
@@ -172,16 +181,14 @@ class HeldLog(Log):
 class Run:
     """One run on one backend. Called as ``run(step, *args, **kwargs)``, it is the ``do`` of composite steps.
 
-    ``saved`` are the names of the files that a checkpoint may have, in their order. Log and backend are by default a
-    new log with that progress, and the backend that the options ask for.
+    Log and backend are by default a new log with that progress, and the backend that the options ask for.
     """
 
     def __init__(
-        self, options: Options, given: Inputs, progress: Progress | bool | None = None, saved: Sequence[str] = (), *,
-        log: Log | None = None, backend: Backend | None = None,
+        self, options: Options, given: Inputs, progress: Progress | bool | None = None, *, log: Log | None = None,
+        backend: Backend | None = None,
     ) -> None:  # fmt: skip
-        self.options, self.given, self.saved = options, given, saved
-        self.log = log or Log(progress)
+        self.options, self.given, self.log = options, given, log or Log(progress)
         self.backend: Backend = backend or get_backend(
             device_near(given.home, options.device), memory_limit=options.memory_limit, n_threads=options.n_threads
         )
@@ -198,7 +205,7 @@ class Run:
 
     def __enter__(self) -> Self:
         if longer := self.backend.first_run():
-            self.log.say(f"ies_gpu: {longer}")
+            getattr(self.log.progress, "write", logger.info)(f"ies_gpu: {longer}")  # above a bar
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:
@@ -211,17 +218,14 @@ class Run:
 
     def _opened(self) -> Checkpoint:
         """Open the checkpoint of the job that these options, data, device and versions are."""
-        from .checkpoint import Checkpoint, data_digest
-
         options, backend = self.options, self.backend
         job = options.parameters | {"versions": versions()}
         job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
         job["data"] = data_digest(self.given.values)
-        return Checkpoint(options.checkpoint, options.resume, job, self.saved)
+        return Checkpoint(options.checkpoint, options.resume, job, SAVED)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(self.log.progress, Bar):
-            self.log.progress.close()
+        getattr(self.log.progress, "close", bool)()  # a bar leaves nothing behind, wherever the run ended
         self.open.__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -229,7 +233,7 @@ class Run:
         step: Step = function.step  # type: ignore[attr-defined]
         compute = partial(function, *args, **kwargs)
         with listen(IESWarning, self.log.warn):
-            if self.checkpoint is None or step.pack is None or step.unpack is None or step.name not in self.saved:
+            if self.checkpoint is None or step.pack is None or step.unpack is None:
                 return self._computed(step, compute)
             if (saved := self._read(step.name, self.after)) is not None:
                 self.after = saved.digest
@@ -242,8 +246,12 @@ class Run:
             return result
 
     def results(self) -> dict[str, Any]:
-        """Return what is known at the end, for ``diagnostics``."""
-        found = self.log.results() | {"parameters": self.options.parameters, "audit": self.audit}
+        """Return what is known at the end, for ``diagnostics``; warnings are the sentences that were issued."""
+        said = self.log.findings
+        found = {"seconds": self.log.seconds, "peak_bytes": self.log.peak_bytes}
+        found |= {"findings": [asdict(finding) for finding in without_repeats(said)]}
+        found |= {"warnings": tuple(str(finding) for finding in said if finding.severity == "warning")}
+        found |= {"parameters": self.options.parameters, "audit": self.audit}
         if (saved := self.checkpoint) is not None:
             found["checkpoint"] = {"folder": str(saved.folder), "resumed": saved.resumed, "notes": saved.notes}
         return found
@@ -260,8 +268,10 @@ class Run:
     def _read(self, name: str, after: str) -> Saved | None:
         """Return a saved result, and take over what was known of the run at its end."""
         assert self.checkpoint is not None
-        with self.log.stage(f"resume {name}") if self.checkpoint.has(name, after) else ExitStack():
-            saved = self.checkpoint.read(name, after)
+        if not self.checkpoint.has(name, after):
+            return None
+        with self.log.stage(f"resume {name}"):
+            saved = self.checkpoint.read(name)
         if saved is None:
             return None
         for kernel, difference in saved.state["audit"].items():
@@ -330,3 +340,100 @@ def versions() -> dict[str, str]:
         with suppress(ImportError):
             found[name] = import_module(name).__version__
     return found
+
+
+# --- the steps as the options ask for them --------------------------------------------------------------------------
+
+
+@step("checks")
+def checked_points(X: Any, options: Options, backend: Backend) -> Array:
+    X = to_device(check_points(X), backend)
+    options.check_shape(*X.shape)
+    return X
+
+
+@step(
+    "graph", composite=True, pack=packed_laplacian, unpack=unpacked_laplacian, heavy=packed_matrix,
+    heavy_name="laplacian",
+)  # fmt: skip
+def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
+    """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
+    backend, limit = active_backend(), options.memory_limit
+    if given.entry == "X":
+        from ..embedding.points import laplacian_of_points
+
+        found = laplacian_of_points(
+            do(checked_points, given.value, options, backend), bandwidth=options.bandwidth, radius=options.radius,
+            n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
+            intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
+            asked=options, do=do,
+        )  # fmt: skip
+    else:
+        from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
+
+        if limit is not None and backend.device == "cpu" and backend.sparse.issparse(given.value):
+            check_room(given.value, options, limit)
+        if given.entry == "graph":
+            kernel, one_way = do(kernel_of_graph, given.value, options, backend)
+        else:
+            kernel, one_way = do(kernel_of_user, given.value, options, backend), False
+        found = laplacian_of_kernel(kernel, options, one_way, do)
+    options.check_sizes(found.shape[0])
+    return found
+
+
+class Fit(NamedTuple):
+    """A map with its tangent spaces. The Laplacian is without its matrix: several would not fit beside each other."""
+
+    laplacian: Laplacian
+    embedding: Embedding
+    tangents: Tangents
+
+
+def map_laplacian(laplacian: Laplacian, options: Options, do: Do) -> Embedding:
+    """Return the diffusion map that the options ask for, with its few numbers on the host."""
+    m, seed = options.n_components, options.random_state
+    found = do(diffusion_map, laplacian, n_components=m, tol=options.tol, random_state=seed)
+    few = ("eigenvalues", "residuals", "gaps", "angles")
+    return replace(found, **{name: to_host(getattr(found, name)) for name in few})
+
+
+def fit(laplacian: Laplacian, options: Options, do: Do, embedding: Embedding | None = None) -> Fit:
+    """Return the map of a Laplacian, unless it is given, and its tangent spaces."""
+    embedding = embedding or map_laplacian(laplacian, options, do)
+    d, dtype = options.intrinsic_dim, options.arithmetic
+    tangents = do(tangent_spaces, laplacian, embedding, intrinsic_dim=d, dtype=dtype)
+    return Fit(laplacian.without_matrix, embedding, tangents)
+
+
+def fit_input(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian | None]:
+    """Return the map of whichever input was given; without points also the Laplacian with its matrix."""
+    embedding = None
+    if options.entry == "laplacian":
+        from ..embedding.given import given_map
+
+        laplacian, embedding = do(given_map, **given.values, bandwidth=options.bandwidth, backend=active_backend())
+    else:
+        laplacian = do(laplacian_of, given, options)
+    return fit(laplacian, options, do, embedding), None if options.entry == "X" else laplacian
+
+
+def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
+    """Return the choice that the options ask for."""
+    zeta = None if is_auto(options.zeta) else options.zeta  # by the regret, or as given
+    return do(
+        choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=zeta,
+        percentile=options.percentile, search=options.search, random_state=options.random_state,
+    )  # fmt: skip
+
+
+def find_turn(
+    fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do
+) -> np.ndarray | None:
+    """Return the weights of eigenvectors in the chosen coordinates, tested by the points or by the graph, or None.
+
+    The fit has all n points, or some, in the order of the device; X has the order of the input.
+    """
+    values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
+    known = fit.embedding.vectors, values, *fit.tangents, found.subset
+    return do(untangle, *known, X=X, laplacian=graph, rows=rows, n_samples=n)

@@ -21,11 +21,10 @@ from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
-from ies_gpu.embedding.cost import WORDS
+from ies_gpu.embedding.points import WORDS
 from ies_gpu.findings import IESWarning
 from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.distances import sampled_distances
-from ies_gpu.parameters.explained import points_at
 from ies_gpu.parameters.judgement import LOOKED_SHORTLY
 from tests.backend.test_compare import quietly
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem, sent
@@ -271,7 +270,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     with monkeypatch.context() as patch:
         stored_as(patch, "tiles" if stored else "recomputed")
         expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.embedding.cost.MANY", 1000)
+    monkeypatch.setattr("ies_gpu.embedding.points.MANY_ON_GPU", 1000)
     with nullcontext() if stored else pytest.warns(IESWarning):
         found = select_coordinates(X, device="cuda", **arguments)
     assert ("memory.slow" in {said.code for said in found.findings}) != stored
@@ -346,9 +345,6 @@ def test_a_partition_that_fails_costs_no_neighbours(cupy, rng, monkeypatch):
     found, numbers = (part.get() for part in get_backend("cuda").nearest(cupy.asarray(X), 6))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(X[:, None] - X[numbers], axis=2), expected, rtol=1e-12)
-    monkeypatch.setattr(cupy, "argpartition", lambda a, kth, axis: cupy.argsort(-a, axis=axis))
-    back = points_at(cupy.asarray(X[:9]), cupy.asarray(X), cupy.asarray(X), 5)
-    np.testing.assert_allclose(back.get(), points_at(X[:9], X, X, 5), rtol=1e-12)
 
 
 @pytest.mark.parametrize("entry", [{}, {"memory_limit": 10 << 20, "n_components": 8}])

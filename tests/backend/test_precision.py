@@ -12,8 +12,7 @@ from ies_gpu import datasets, diffusion_map, laplacian_of_points, select_coordin
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.choice.criterion import candidate_subsets, score_pass
-from ies_gpu.embedding.graph import ordered_radius_graph
-from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.graph import ordered_radius_graph, spatial_order
 from tests.backends import needs_cupy, on_cpu, on_cuda
 from tests.real_cupy import plugged_in
 from tests.thorough import first_of

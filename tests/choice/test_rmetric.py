@@ -7,7 +7,7 @@ import numpy as np
 from ies_gpu import cometric, tangent_bases
 from ies_gpu.choice.rmetric import tangents
 from ies_gpu.embedding.laplacian import Laplacian, normalise
-from ies_gpu.embedding.transition import TiledMatrix
+from ies_gpu.embedding.tiles import TiledMatrix
 from tests.said import refused
 
 

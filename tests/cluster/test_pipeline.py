@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from benchmarks.automatic import DATA
-from benchmarks.paper.real_cases import CASES, features
 from ies_gpu import DisconnectedGraphError, datasets, select_coordinates
 from ies_gpu.cli import main
 
 from ..backends import needs_cupy
-from ..extras import needed
 from ..said import refused, warned
 from .clusters import (
     SMALL,
@@ -43,10 +40,7 @@ def test_strip_of_an_array(client, strip):
 @pytest.mark.parametrize("name", ["D6", "D8"])
 def test_small_dense_graphs_are_solved_on_one_worker(client, name):
     data = datasets.load(name, n_samples=2500)
-    options = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size, "bandwidth": data.bandwidth}
-    options |= {"tol": 1e-10, "device": "cpu"}
-    one = select_coordinates(data.X, **options)
-    found = select_coordinates(data.X, client=client, **options)
+    one, found = (select_coordinates(data.X, client=where, tol=1e-10, **known(data)) for where in (None, client))
     check_same(one, found)
     assert found.diagnostics["solver"]["method"] != "multilevel"
 
@@ -149,44 +143,18 @@ def test_cuda_as_the_workers_device(client):
     check_same(one, found)
 
 
-def problem(name):
-    """Points and options of a data set in its full size, or of 2,000 frames of a molecule."""
-    if name != "ethanol":
-        data = datasets.load(name)
-        known = {name: getattr(data, name) for name in ("intrinsic_dim", "subset_size", "bandwidth")}
-        return data.X, known | {"tol": 1e-12}
-    (case,) = (case for case in CASES if case.name == name)
-    if not (DATA / case.file).exists():
-        pytest.skip(f"{DATA / case.file} is not there")
-    X = features(case, DATA / case.file, 2000).X
-    options = {"intrinsic_dim": case.d, "subset_size": case.s, "self_loops": case.self_loops, "disconnected": "largest"}
-    found = select_coordinates(X, device="cpu", **options)
-    return X[found.points], options | {"bandwidth": found.diagnostics["parameters"]["bandwidth"], "tol": 1e-12}
+def known(data):
+    return {name: getattr(data, name) for name in ("intrinsic_dim", "subset_size", "bandwidth")} | {"device": "cpu"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("name", ["D1", "D6", "D7", "D8", "ethanol"])
+@pytest.mark.parametrize("name", ["D1", "D6", "D7", "D8"])
 def test_worker_processes_choose_what_one_process_chooses(name, workers):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the molecule, that frames are left out
-        X, options = problem(name)
-        one = select_coordinates(X, device="cpu", **options)
-        with processes(workers) as client:
-            found = select_coordinates(X, device="cpu", client=client, **options)
+    data = datasets.load(name)
+    with processes(workers) as client:
+        one, found = (select_coordinates(data.X, client=where, tol=1e-12, **known(data)) for where in (None, client))
     check_same(one, found, scores=1e-8)
-
-
-def test_two_runs_on_one_cluster_do_not_take_each_others_results(client):
-    da = needed("dask.array", "dask")
-    X = np.random.default_rng(3).uniform(0, 1, (600, 2)) * [4, 1]
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.4, "n_components": 6, "device": "cpu"}
-    first, second = (
-        select_coordinates(da.from_array(points), client=client, **options) for points in (X, X[::-1] * 0.9)
-    )
-    one = select_coordinates(X, **options)
-    check_same_but_signs(first.coordinates.compute(), one.coordinates, 1e-5)
-    assert second.eigenvalues[0] != first.eigenvalues[0]
 
 
 def test_command_line_with_a_scheduler(strip, tmp_path, capsys):

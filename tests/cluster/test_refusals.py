@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from ies_gpu import ClusterError, select_coordinates, select_each_part
+from ies_gpu.cluster.team import Team
+from ies_gpu.run.run import versions
 
 from ..extras import needed
 from ..said import refused
@@ -88,9 +90,7 @@ def test_of_many_points_a_sample_tells_that_all_are_joined():
 
 
 def test_other_versions_on_a_worker_and_no_workers_are_refused():
-    from ies_gpu.cluster import team
-
-    older = {"tcp://node:1": team.versions(), "tcp://node:2": team.versions() | {"numpy": "1.0"}}
+    older = {"tcp://node:1": versions(), "tcp://node:2": versions() | {"numpy": "1.0"}}
     for answer, code, words in (
         (older, "cluster.versions", "tcp://node:2 has numpy 1.0"),
         ({}, "cluster.no_workers", ""),
@@ -100,5 +100,5 @@ def test_other_versions_on_a_worker_and_no_workers_are_refused():
             scheduler=SimpleNamespace(identity=None), sync=lambda function: {"workers": {}},
         )  # fmt: skip
         with refused(code, ClusterError) as told:
-            team.Team(client, "cpu").check_versions()
+            Team(client, "cpu").check_versions()
         assert words in str(told.value)

@@ -14,10 +14,8 @@ from ies_gpu.embedding.eigensolvers import choose_solver as eigen
 from ies_gpu.embedding.eigensolvers import factorised, multilevel, solver_costs
 from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed
-from ies_gpu.embedding.graph import ordered_radius_graph
-from ies_gpu.embedding.laplacian import Laplacian, apply_gaussian, graph_laplacian, normalise
-from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.transition import SparseMatrix
+from ies_gpu.embedding.graph import ordered_radius_graph, spatial_order
+from ies_gpu.embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian, graph_laplacian, normalise
 from tests.backends import cpu_backend, sent, to_host
 from tests.thorough import first_of
 

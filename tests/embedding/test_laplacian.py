@@ -8,9 +8,9 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import cometric, diffusion_map, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
+from ies_gpu.embedding.graph import spatial_order
 from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, normalise, with_weights
-from ies_gpu.embedding.order import spatial_order
-from ies_gpu.embedding.transition import TiledMatrix
+from ies_gpu.embedding.tiles import TiledMatrix
 from tests.backends import to_host
 from tests.said import refused
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import IESWarning, diffusion_map, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
-from ies_gpu.embedding.nystrom import KernelRule, kernel_degrees, nearest_rows
+from ies_gpu.embedding.nystrom import KernelRule, kernel_degrees
 from tests.extension import nystrom_extension
 from tests.manifolds import rectangle
 
@@ -96,21 +96,6 @@ def test_blocks_do_not_change_the_result(on, backend, strip, monkeypatch):
     assert len(calls) == 100 and calls[-1] == (700, 700)
 
 
-def test_degrees_are_the_row_sums_of_the_kernel(on, strip):
-    X, bandwidth, _ = strip
-    kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
-    np.testing.assert_allclose(
-        on(kernel_degrees)(X, KernelRule(bandwidth, 3 * bandwidth)), kernel @ np.ones(700), rtol=1e-12
-    )
-
-
-def test_a_constant_stays_constant(on, strip):
-    # P(x, .) sums to 1, and the constant has eigenvalue 0
-    X, bandwidth, _ = strip
-    got = on(nystrom_extension)(X + 0.4 * bandwidth, X, np.ones((700, 1)), [0.0], bandwidth=bandwidth)
-    np.testing.assert_allclose(got, 1, rtol=1e-12)
-
-
 def test_a_point_at_exactly_the_radius_is_a_neighbour(on):
     X = np.column_stack([np.arange(40.0) / 8, np.zeros(40)])
     Y, radius = np.arange(40.0)[:, None], 0.75
@@ -140,12 +125,6 @@ def test_points_without_neighbours(on, strip, far, columns):
     assert (got[1] == found.coordinates[X[:, 0].argmax()]).all()  # far along the first axis
 
 
-def test_the_nearest_point_is_the_nearest(on, backend, rng):
-    X, new = rng.normal(size=(300, 4)), 3 * rng.normal(size=(50, 4))
-    distance = np.linalg.norm(new[:, None] - X[None], axis=2)
-    np.testing.assert_array_equal(on(nearest_rows)(new, X, backend), distance.argmin(axis=1))
-
-
 def test_coordinates_that_the_diffusion_damps_are_named(strip):
     X, bandwidth, found = strip
     values = found.eigenvalues.copy()
@@ -161,16 +140,3 @@ def test_no_new_points_are_no_trouble(on, strip):
         warnings.simplefilter("error")
         got = on(nystrom_extension)(X[:0], X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)
     assert got.shape == (0, 6)
-
-
-@pytest.mark.parametrize(
-    ("new", "message"),
-    [
-        (np.zeros((3, 2)), "X_new must have 3 columns like the training points, got 2"),
-        (np.full((2, 3), np.nan), "X_new contains NaN"),
-    ],
-)
-def test_bad_input_is_named(strip, new, message):
-    X, bandwidth, found = strip
-    with pytest.raises(ValueError, match=message):
-        nystrom_extension(new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)

@@ -1,11 +1,28 @@
-"""The Laplacian of points by itself: the bits of a run, the order of the input, parts, neighbours."""
+"""The Laplacian of points by itself, with the bits of a run; and how its kernel is stored, within a limit of memory."""
 
 from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from ies_gpu import DisconnectedGraphError, diffusion_map, laplacian_of_points, select_coordinates, tangent_bases
+from ies_gpu import (
+    DisconnectedGraphError,
+    diffusion_map,
+    gaussian_kernel,
+    laplacian_of_points,
+    radius_graph,
+    select_coordinates,
+    tangent_bases,
+)
+from ies_gpu.embedding.graph import ordered_radius_graph, spatial_order
+from ies_gpu.embedding.points import SLOW, Size, plan, smallest_limit
+from ies_gpu.findings import listen
 from tests.manifolds import rectangle
 from tests.said import refused, warned
 
@@ -57,3 +74,124 @@ def test_a_laplacian_with_its_rows_can_be_given_with_its_map(backend):
     np.testing.assert_array_equal(found.coordinates, -embedding.coordinates)  # as they were given, signs too
     assert found.subset == expected.subset and not [f for f in found.findings if f.severity == "warning"]
     np.testing.assert_array_equal(found.singular_values, expected.singular_values)
+
+
+# --- how the kernel is stored: it fits the limit, and what is slow is said beforehand ---------------------------------
+
+GB = 1 << 30
+STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, w=8)
+LOOKS = 18e6  # bytes by which a turn and the verdict look at a sample, however many points there are
+DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, w=8)
+
+
+def test_less_memory_never_gives_a_faster_plan_and_every_plan_fits():
+    for size in (STRIP, DENSE, STRIP._replace(z=200_000 * 1270.0)):
+        before = 0.0
+        for limit in np.geomspace(100 * GB, 1.001 * smallest_limit(size, np.inf), 60):
+            found = plan(size, limit)
+            assert found is not None and found.bytes <= limit and found.seconds >= before
+            before = found.seconds
+        with refused("memory.too_little"):
+            plan(size, 0.9 * smallest_limit(size, np.inf))
+    # the limit that a warning names is enough, and not much too large
+    assert plan(STRIP, 0.45 * GB).slow and plan(STRIP, 0.98 * smallest_limit(STRIP, SLOW)).slow
+    assert not plan(STRIP, smallest_limit(STRIP, SLOW)).slow
+
+
+def test_what_does_not_fit_as_a_matrix_is_recomputed_or_kept_as_tiles():
+    assert [plan(STRIP, limit * GB).storage for limit in (2, 1, 0.45)] == ["memory"] * 3
+    assert plan(STRIP, 2 * GB).multilevel and not plan(STRIP, 0.45 * GB).multilevel
+    assert plan(STRIP, 0.3 * GB).storage == "recomputed"
+    # a graph that joins half of all pairs: 16 GB as rows, 5 GB as tiles
+    assert plan(DENSE, 8 * GB).storage == "tiles" and plan(DENSE, GB).storage == "recomputed"
+
+
+def test_a_graph_is_built_within_its_own_size_and_an_eighth(backend):
+    """Ten million points of degree 66 fit 16 GB because no second copy of the rows is held."""
+    size = Size(n=10**7, D=3, z=10**7 * 67.0, m=20, d=2, w=4)
+    assert plan(size, 16e9).storage == "memory" and plan(size, 16e9).multilevel
+    points, _, bandwidth = rectangle(20_000, 4.0, degree=150)
+    X = points[spatial_order(points)]
+    with backend.active():
+        tracemalloc.start()
+        graph = ordered_radius_graph(X, 3 * bandwidth, diagonal=True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    own = graph.data.nbytes + graph.indices.nbytes
+    print(f"{peak / own:.2f} times the graph")
+    assert peak < 1.125 * own + 3 * X.nbytes + 2 * backend.block_bytes() + (12 << 20)
+
+
+def test_a_limit_that_cannot_be_held_is_refused_before_the_work():
+    points, _, bandwidth = rectangle(3000, 4.0, degree=150)
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+    seen = []
+    with refused("memory.too_little") as caught:
+        select_coordinates(points, memory_limit=2 << 20, progress=lambda *now: seen.append(now[0]), **options)
+    assert set(seen) <= {"checks", "neighbours", "order"}
+    least = float(caught.value.finding.advised["memory_limit"])
+    found = select_coordinates(points, memory_limit=int(least), **options)  # what it asks for is enough
+    usual = select_coordinates(points, **options)
+    assert found.subset == usual.subset
+    np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-6)
+
+
+@pytest.mark.parametrize("entry", ["graph", "kernel"])
+def test_a_given_matrix_takes_what_is_said_or_is_refused(entry):
+    """What Python and NumPy allocate, against the limit that the error asks for."""
+    points, _, bandwidth = rectangle(4000, 4.0, degree=100)
+    graph = radius_graph(points, radius=3 * bandwidth)
+    given = {"graph": graph} if entry == "graph" else {"kernel": gaussian_kernel(graph, bandwidth=bandwidth)}
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, **given}
+    with refused("memory.too_little") as caught:
+        select_coordinates(memory_limit=4 << 20, **options)
+    least = float(caught.value.finding.advised["memory_limit"])
+    tracemalloc.start()
+    select_coordinates(memory_limit=int(1.001 * least), **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.5 * least < peak < 1.1 * least + LOOKS
+
+
+def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
+    monkeypatch.setattr("ies_gpu.embedding.points.SHORT", 0.0)
+    points, _, bandwidth = rectangle(6000, 4.0, degree=60)
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 12, "untangle": False}
+    begun, before = [], []
+    options["progress"] = lambda stage, *_: begun.append(stage)
+    with listen(hear=lambda finding: before.append(list(begun))):
+        found = select_coordinates(points, memory_limit=14 << 20, **options)
+    (said,) = found.findings
+    assert said.code == "memory.slow" and "memory_limit" in said.advised
+    assert "graph" not in before[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
+@pytest.mark.parametrize("limit", [0.45, 0.6, 1.0, 2.0])
+def test_the_limit_is_kept_within_a_tenth(limit):
+    """200,000 points with 98 neighbours; the memory of a small run before it is the baseline."""
+    code = f"""
+import json, threading, time, warnings
+import numpy as np
+from ies_gpu import select_coordinates
+from ies_gpu.backend.machine import resident_memory as held
+warnings.simplefilter("ignore")
+rng, options = np.random.default_rng(0), dict(intrinsic_dim=2, subset_size=2, device="cpu")
+select_coordinates(rng.uniform(size=(6000, 2)) * [25.0, 4.0], bandwidth=0.3, **options)
+X, eps = rng.uniform(size=(200_000, 2)) * [25.0, 4.0], float(np.sqrt(1e4 / (np.pi * 200_000)) / 3)
+before, peak, done = held(), [0], []
+def watch():
+    while not done:
+        peak[0] = max(peak[0], held() - before)
+        time.sleep(0.005)
+thread = threading.Thread(target=watch); thread.start()
+found = select_coordinates(X, bandwidth=eps, memory_limit=int({limit} * 2**30), **options)
+done.append(1); thread.join()
+print(json.dumps([peak[0], found.diagnostics["storage"], found.subset, sum(found.diagnostics["seconds"].values())]))
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    peak, storage, subset, seconds = json.loads(process.stdout)
+    print(f"limit {limit} GB: peak {peak / GB:.3f} GB over the baseline, {storage['kernel']}, {seconds:.0f} s")
+    assert peak <= 1.1 * limit * GB
+    assert subset == [0, 6]

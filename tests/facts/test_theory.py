@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.paper.flat_manifolds import flat_manifold
 from benchmarks.paper.theory import areas, flat_torus, lemma_cases, lemma_sides, limit_errors, limit_studies, rectangle
-from tests.manifolds import neumann
 
 MANIFOLDS = [rectangle, flat_torus]
 
 
 @pytest.mark.parametrize("make", MANIFOLDS)
-def test_eigenfunctions_are_orthonormal_and_have_their_eigenvalues(make):
+def test_eigenfunctions_are_orthonormal_and_have_their_eigenvalues_and_gradients(make, rng):
     manifold = make()
     grid = manifold.grid(120)  # the midpoint rule is exact for these waves
     F, J = manifold.functions(grid), manifold.gradients(grid)
@@ -23,24 +21,10 @@ def test_eigenfunctions_are_orthonormal_and_have_their_eigenvalues(make):
     energy = cell * np.einsum("nkc,nlc->kl", J, J)  # Dirichlet
     np.testing.assert_allclose(energy, np.diag(manifold.eigenvalues), atol=1e-9)
     assert (np.diff(manifold.eigenvalues) > -1e-9).all()
-
-
-@pytest.mark.parametrize("make", MANIFOLDS)
-def test_gradients_are_those_of_the_functions(make, rng):
-    manifold = make()
     flat, h = rng.uniform(0.1, 0.9, (20, 2)), 1e-6
     for side, step in enumerate(h * np.eye(2)):
         numeric = (manifold.functions(flat + step) - manifold.functions(flat - step)) / (2 * h)
         np.testing.assert_allclose(manifold.gradients(flat)[:, :, side], numeric, atol=1e-6)
-
-
-def test_the_rectangle_is_that_of_the_other_tests():
-    manifold = rectangle()
-    labels, values, functions = neumann(manifold.grid(30), 2.3, 20)
-    assert [tuple(w) for w in manifold.waves.tolist()] == labels
-    np.testing.assert_allclose(manifold.eigenvalues, values)
-    ours = manifold.functions(manifold.grid(30))
-    np.testing.assert_allclose(ours / np.abs(ours).max(axis=0), functions / np.abs(functions).max(axis=0), atol=1e-9)
 
 
 def test_a_sampled_torus_keeps_short_distances(rng):
@@ -51,11 +35,6 @@ def test_a_sampled_torus_keeps_short_distances(rng):
         [(r * f(t / r))[:, None] for r, t in zip(radii, near.T, strict=True) for f in (np.cos, np.sin)], 1
     )
     np.testing.assert_allclose(np.linalg.norm(moved - points, axis=1), np.linalg.norm(near - flat, axis=1), rtol=1e-4)
-
-
-def test_a_cut_eigenspace_is_refused():
-    with pytest.raises(ValueError, match="cuts an eigenspace"):
-        flat_manifold((2.3, 1.0), 3, periodic=True)
 
 
 def test_limits_in_closed_form():

@@ -33,7 +33,7 @@ def write_stage(path):
 
 def read_stage(path):
     with closing(Checkpoint(path.parent, True, {"n": 1}, ["graph"])) as checkpoint:
-        return checkpoint.read("graph", "")
+        return checkpoint.read("graph")
 
 
 def fields_of(record):

@@ -14,8 +14,7 @@ from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.scan import FACTORS, Scan, with_trial
 from ies_gpu.parameters.trial import thin_trial, trial
-from ies_gpu.run.fit import Inputs, checked_points, fit
-from ies_gpu.run.run import HeldLog, Run
+from ies_gpu.run.run import HeldLog, Inputs, Run, checked_points, fit
 from tests.manifolds import rectangle
 
 EVERY = pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ies_gpu.select import SAVED
+from ies_gpu.run.run import SAVED
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
 STAGES = [name for name in SAVED if name != "automatic"]

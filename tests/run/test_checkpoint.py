@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import stat
-import warnings
 import zipfile
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -58,48 +58,54 @@ def test_a_run_goes_on_from_wherever_it_was_killed(points, uninterrupted, folder
     # the matrix is read only while it is needed
     expected = {0: [], 1: ["graph"], 2: ["graph", "laplacian"], 3: ["graph", "eigenvectors", "laplacian"]}
     assert resumed(found) == expected.get(kept, ["graph", "eigenvectors", "tangents", "search"][: kept - 1])
-    again = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
+    begun, taken = set(), ["graph", "eigenvectors", "tangents", "search"]
+    again = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True, progress=lambda *of: begun.add(of[0]))
     assert_equal_selections(uninterrupted, again)
-    assert resumed(again) == ["graph", "eigenvectors", "tangents", "search"]
+    assert resumed(again) == taken and set(again.diagnostics["seconds"]) >= {*taken, "resume tangents"}
+    assert begun == {f"resume {name}" for name in taken} | {"untangle", "verdict", "result"}  # no more is computed
 
 
-def test_stages_that_are_taken_are_not_computed(points, folder):
-    begun = set()
-    found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True, progress=lambda *of: begun.add(of[0]))
-    taken = {f"resume {name}" for name in ("graph", "eigenvectors", "tangents", "search")}
-    assert begun == taken | {"untangle", "verdict", "result"}
-    assert set(found.diagnostics["seconds"]) >= {"graph", "eigenvectors", "tangents", "search", "resume tangents"}
+def flipped(content, place, by=1):
+    content[place] ^= by
+    return content
 
 
-@pytest.mark.parametrize(
-    ("stage", "damage"),
-    [
-        pytest.param(stage, damage, marks=[] if stage == "tangents" or damage == "flipped" else pytest.mark.thorough)
-        for stage in STAGES
-        for damage in ("cut", "flipped", "empty", "text", "array", "shape", "encrypted", "grown")
-    ],
-)
+DAMAGES = {
+    "cut": lambda content, _: content[: int(0.6 * len(content))],
+    "flipped": lambda content, _: flipped(content, int(0.6 * len(content))),
+    "empty": lambda *_: b"",
+    "text": lambda *_: b"no archive at all",
+    "array": lambda content, _: content,  # a sound archive, whose checksums agree, but with another number in it
+    # one byte, and NumPy cannot read the first array's header
+    "shape": lambda content, shape: flipped(content, content.index(b", }", shape) + 2, ord("}") ^ ord(" ")),
+    "encrypted": lambda content, _: flipped(content, content.rindex(b"PK\x01\x02") + 8),  # in the list of members
+    "grown": lambda content, shape: content[: shape + 9] + b"(9999999999999," + content[shape + 24 :],  # to no end
+}
+
+
+@contextmanager
+def changed(path):
+    """The members of an archive by name, which are written when they have been changed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    yield members
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(("stage", "damage"), [
+    pytest.param(stage, damage, marks=[] if stage == "tangents" or damage == "flipped" else pytest.mark.thorough)
+    for stage in STAGES for damage in DAMAGES
+])  # fmt: skip
 def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, folder, stage, damage):
     path = folder / f"{stage}.npz"
     content = bytearray(path.read_bytes())
-    if damage == "cut":
-        content = content[: int(0.6 * len(content))]
-    elif damage == "flipped":
-        content[int(0.6 * len(content))] ^= 1
-    elif damage == "empty":
-        content = b""
-    elif damage == "text":
-        content = b"no archive at all"
-    elif damage == "shape":  # one byte, and NumPy cannot read the first array's header
-        content[content.index(b", }", content.index(b"'shape': (")) + 2] = ord(" ")
-    elif damage == "encrypted":  # one bit in the list of members
-        content[content.rindex(b"PK\x01\x02") + 8] ^= 1
-    elif damage == "grown":  # more than any memory holds
-        begin = content.index(b"'shape': (")
-        content[begin + 9 : begin + 24] = b"(9999999999999,"
-    path.write_bytes(content)
-    if damage == "array":  # a sound archive, whose checksums agree, but with another number in it
-        change_first_array(path)
+    path.write_bytes(DAMAGES[damage](content, content.find(b"'shape': (")))
+    if damage == "array":
+        with changed(path) as members:
+            name = next(name for name in members if name.endswith(".npy"))
+            members[name] = members[name][:-1] + bytes([members[name][-1] ^ 1])
     if stage == "laplacian":  # of no use once the tangent bases are there
         (folder / "tangents.npz").unlink()
     with warned("checkpoint.damaged", CheckpointWarning):
@@ -111,43 +117,19 @@ def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, fo
     assert_equal_selections(uninterrupted, select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True))
 
 
-def change_first_array(path):
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    name = next(name for name in members if name.endswith(".npy"))
-    members[name] = members[name][:-1] + bytes([members[name][-1] ^ 1])
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
 def test_a_stage_that_followed_from_another_one_is_not_taken(points, uninterrupted, folder):
     """Every file is sound and of this job, but the tangent bases were not computed from these eigenvectors."""
-    path = folder / "tangents.npz"
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    header = json.loads(members["header.json"])
-    members["header.json"] = json.dumps(header | {"after": "0" * 64}).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    with changed(folder / "tangents.npz") as members:
+        members["header.json"] = json.dumps(json.loads(members["header.json"]) | {"after": "0" * 64}).encode()
     found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, found)
     assert "tangents" not in resumed(found) and "search" in resumed(found)
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"bandwidth": 0.61}, "bandwidth 0.6 there, 0.61 here"),
-        ({"subset_size": 3}, "subset_size 2 there, 3 here"),
-        ({"random_state": 5}, "random_state 0 there, 5 here"),
-        ({"zeta": 1.0}, "zeta auto there, 1.0 here"),
-        ({"tol": 1e-9}, "tol 1e-08 there, 1e-09 here"),
-        ({"dtype": "float32"}, "dtype float64 there, float32 here"),
-        ({"X": 1}, "different data"),
-    ],
-)
+@pytest.mark.parametrize(("change", "told"), [
+    ({"bandwidth": 0.61}, "bandwidth 0.6 there, 0.61 here"), ({"zeta": 1.0}, "zeta auto there, 1.0 here"),
+    ({"dtype": "float32"}, "dtype float64 there, float32 here"), ({"X": 1}, "different data"),
+])  # fmt: skip
 def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change, told):
     X = points.copy()
     if "X" in change:
@@ -156,7 +138,7 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
     with warned("checkpoint.other_job", CheckpointWarning) as caught:
         found = select_coordinates(X, **options, checkpoint=folder, resume=True)
     assert told in caught[0].text and len(caught) == 1
-    assert resumed(found) == []
+    assert resumed(found) == [] and not any(stage.startswith("resume") for stage in found.diagnostics["seconds"])
     assert_equal_selections(select_coordinates(X, **options), found)
     assert resumed(select_coordinates(X, **options, checkpoint=folder, resume=True))
 
@@ -271,20 +253,3 @@ def test_leftovers_of_a_killed_process_are_removed(points, folder):
     (folder / "notes.txt").write_text("mine")
     select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert not list(folder.glob("*.tmp")) and (folder / "notes.txt").read_text() == "mine"
-
-
-def test_the_command_line_says_what_to_do(points, folder, tmp_path, capsys):
-    from ies_gpu import cli
-
-    np.save(tmp_path / "points.npy", points)
-    arguments = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.6", "--json"]
-    assert cli.main([*arguments, "--checkpoint", str(folder)]) == 1
-    assert "holds a checkpoint of this job" in (err := capsys.readouterr().err) and "pass --resume" in err
-    assert cli.main([*arguments, "--checkpoint", str(folder), "--resume"]) == 0
-    assert cli.main([*arguments, "--resume"]) == 2
-    assert "--resume needs --checkpoint" in capsys.readouterr().err
-    (folder / "search.npz").write_bytes(b"damaged")
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        assert cli.main([*arguments, "--checkpoint", str(folder), "--resume"]) == 0
-    assert "ies-gpu: warning: " in (err := capsys.readouterr().err) and "search.npz is damaged" in err

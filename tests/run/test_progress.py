@@ -8,7 +8,7 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.cpu import COMPILING
-from ies_gpu.run.run import Bar
+from ies_gpu.run.progress import Bar
 from tests.said import refused
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")

@@ -11,7 +11,8 @@ import pytest
 
 from ies_gpu import CheckpointWarning, datasets, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
+from ies_gpu.embedding.kernel import gaussian_kernel
+from ies_gpu.embedding.laplacian import graph_laplacian
 from tests.comparison import assert_equal_selections, resumed, stored_as
 from tests.said import warned
 from tests.thorough import first_of
@@ -169,11 +170,3 @@ def test_stages_of_an_automatic_run_do_not_hide_those_of_this_job(tmp_path):
     again = select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
     assert again.diagnostics["checkpoint"]["resumed"] == ["graph", "eigenvectors", "tangents", "search"]
     assert not again.diagnostics["checkpoint"]["notes"]
-
-
-def test_stages_of_another_job_are_not_said_to_be_resumed(tmp_path):
-    X = datasets.load("D1", n_samples=300).X
-    select_coordinates(X, checkpoint=tmp_path, **OPTIONS | {"bandwidth": 0.9})
-    with pytest.warns(CheckpointWarning):
-        again = select_coordinates(X, checkpoint=tmp_path, resume=True, **OPTIONS | {"bandwidth": 1.0})
-    assert not [stage for stage in again.diagnostics["seconds"] if stage.startswith("resume")]

@@ -148,7 +148,6 @@ def test_progress_is_reported_by_stage():
 @pytest.mark.parametrize("stored", [False, True])
 def test_tiles_find_what_csr_finds(monkeypatch, stored):
     """Stored where they fit, and computed anew where they do not."""
-    monkeypatch.setattr("ies_gpu.embedding.transition.TILE", 512)
     dense = {"bandwidth": 2.8 * EPS, "n_components": 10, **OPTIONS}
     csr = select_coordinates(X, **dense)
     stored_as(monkeypatch, "tiles" if stored else "recomputed")

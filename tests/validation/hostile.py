@@ -20,7 +20,6 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import datasets
-from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.criterion import candidate_subsets
 
 PACKAGE = str(Path(ies_gpu.__file__).parent)
@@ -66,13 +65,6 @@ def cells() -> SimpleNamespace:
     """What ``ies_gpu.anndata`` uses of an AnnData object."""
     X = sound()["X"]
     return SimpleNamespace(n_obs=len(X), X=X, obsm={"X_pca": X}, obsp={}, uns={}, var_names=["a", "b", "c"])
-
-
-def mapped() -> SimpleNamespace:
-    """The same with a map."""
-    found = cells()
-    ies_gpu.anndata.select(found, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, device="cpu")
-    return found
 
 
 @cache
@@ -124,7 +116,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
         "Model.inverse_transform": (s["model"].inverse_transform, {"Y": Y[:5, :2]}),
         "Selection.score": (S.score, {"subset": (0, 1)}),
-        "Selection.to_pandas": (S.to_pandas, {"every": True}),
         "Selection.to_html": (S.to_html, {"path": f"{file}.html"}),
         "Selection.explore": (lambda **o: S.explore(**o), {"height": 300}),
         "DiffusionMap.fit": (
@@ -141,12 +132,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
             lambda adata=SOUND, **o: ies_gpu.anndata.select(cells() if adata is SOUND else adata, **o),
             {"bandwidth": EPS, "random_state": 0, **sizes},
         ),
-        "anndata.transform": (
-            lambda adata=SOUND, new=SOUND, **o: ies_gpu.anndata.transform(
-                mapped() if adata is SOUND else adata, cells() if new is SOUND else new, **o
-            ),
-            {"key": "ies"},
-        ),
         "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
         "datasets.load_molecule": (datasets.load_molecule, {"path": f"{s['folder']}/molecule.npz"}),
         "datasets.pairwise_distances": (datasets.pairwise_distances, {"R": atoms}),
@@ -157,7 +142,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "plot.points": (ies_gpu.plot.points, {"X": X}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
         "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
-        "plot.stability": (ies_gpu.plot.stability, {"found": Stability((0, 1), {(0, 1): 1.0}, 9, 0, ())}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ...backend import Backend
+from ...backend import Backend, host_of
 from ...backend.array import Array, csr
 from ...findings import NotConvergedError
-from ..order import host_of
 from .accuracy import residuals_for
 from .lanczos import GUARDS, add_missed, krylov, lanczos
 from .solver_costs import THIN, factor_cost, symmetric_factor

@@ -25,7 +25,7 @@ from ...backend import Backend, get_backend
 from ...backend.array import Array, row_squares
 from ...backend.steps import Report
 from ...findings import NotConvergedError
-from ..order import cells_of
+from ..graph import cells_of
 from .accuracy import is_separate, residuals_for
 from .ritz import Block
 

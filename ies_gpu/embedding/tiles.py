@@ -1,9 +1,8 @@
-"""The kernel of a graph and the transition matrix made from it, as CSR, or as dense tiles where that is smaller.
+"""A kernel, or the transition matrix made from it, as dense tiles, for graphs that join a good part of all pairs.
 
-Both storages offer the same methods, so that no algorithm asks which one it has; docstrings are those of CSR. Each is
-symmetric affinities K at first, and with rows and columns scaled the transition matrix P, whose rows sum to 1. A graph
-of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper triangle
-in single precision, next to nothing when tiles are computed anew for each product.
+A graph of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper
+triangle in single precision, next to nothing when tiles are computed anew for each product. The methods are those of
+:class:`.laplacian.SparseMatrix`, where their docstrings are.
 """
 
 from __future__ import annotations
@@ -15,83 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, Block, backend_of, to_device
+from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
-from ..backend.kernels import plain
 from ..backend.steps import report, step
 from ..findings import refusal
-from .graph import Cells
-from .order import cell_starts, n_levels
+from .graph import Cells, cell_starts, n_levels
 
 TILE = 1024  # rows and columns of a tile, at most
-
-
-class SparseMatrix:
-    """Affinities of n points, or the transition matrix, as CSR."""
-
-    has_matrix = True
-    approximations: tuple[str, ...] = ()
-
-    def __init__(self, matrix: Array) -> None:
-        self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
-        self.degree = self.nnz / max(1, self.shape[0])
-        self.backend = backend_of(matrix.data)
-
-    def __matmul__(self, V: Array) -> Array:
-        with self.backend.active():
-            return self.product(V, self.backend)
-
-    def product(self, V: Array, backend: Backend) -> Array:
-        return backend.kernels.spmm(self.matrix.indptr, self.matrix.indices, self.matrix.data, V)
-
-    @step("components")
-    def components(self) -> tuple[int, np.ndarray]:
-        count, labels = self.backend.connected_components(self.matrix)
-        # one part needs no labels, and no way to the host for them
-        return int(count), self.backend.to_host(labels) if count > 1 else np.zeros(self.shape[0], dtype=np.int32)
-
-    def drop_diagonal(self) -> None:
-        K, xp = self.matrix, self.backend.xp
-        for block in self.backend.blocks(self.shape[0], 24.0 * self.degree, "kernel"):
-            with block as rows:
-                ends = K.indptr[rows.start : rows.stop + 1]
-                part, counts = slice(int(ends[0]), int(ends[-1])), ends[1:] - ends[:-1]
-                own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=K.indices.dtype), counts)
-                K.data[part] *= K.indices[part] != own
-
-    def scale_rows_and_columns(self, left: Array, right: Array) -> Array:
-        """Return ``diag(left) K diag(right)`` on the kernel's own storage, as ``Laplacian.transition`` holds it."""
-        K, kernels = self.matrix, self.backend.kernels
-        for block in self.backend.blocks(self.shape[0], kernels.scaled_bytes(self.degree), "laplacian"):
-            with block as rows:
-                ends = K.indptr[rows.start : rows.stop + 1]
-                kernels.scaled_entries(ends, K.indices, K.data, left[rows], right)
-        return K
-
-    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
-        """Return blocks whose co-metrics of m coordinates, or d leading eigenvectors of them, fit into memory."""
-        kernels = plain if d is None else backend.kernels
-        return backend.blocks(self.shape[0], kernels.tangent_bytes(m, d or m, self.degree), "tangents")
-
-    def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
-        """Return the rows of one of :meth:`blocks`, and their co-metric (r, m, m) without ``4/eps^2``."""
-        P, rows = self.matrix, backend.xp.arange(block.start, block.stop)
-        return block, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
-
-    def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
-        """Return the rows of one of :meth:`blocks`, and d leading eigenvectors and eigenvalues of their co-metric."""
-        P, rows = self.matrix, backend.xp.arange(block.start, block.stop)
-        single = backend.slow_double and P.data.dtype == "float32" and Y.dtype == "float64"
-        kernel = backend.kernels.tangent_rows_single if single else backend.kernels.tangent_rows
-        return block, *kernel(P.indptr, P.indices, P.data, Y, rows, d)
-
-    def on(self, backend: Backend) -> Array:
-        """Return the same on another device, as ``Laplacian.transition`` holds it."""
-        return to_device(self.matrix, backend)
-
-    def parts(self) -> tuple[str, tuple[Any, ...]]:
-        """Return how it is stored, in words, and the arrays that tell it from any other."""
-        return f"sparse {self.shape}", (self.matrix.data, self.matrix.indices, self.matrix.indptr)
 
 
 class TiledMatrix:
@@ -231,6 +160,3 @@ class TiledMatrix:
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:
         return f"tiles {self.limit!r}", (self.points, self.left, self.right)
-
-
-Matrix = SparseMatrix | TiledMatrix
