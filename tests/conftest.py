@@ -44,10 +44,9 @@ def auto_is_the_cpu():
 
 @pytest.fixture(autouse=True, scope="session")
 def messages_in_one_line():
-    """Messages are compared as sentences: the command line folds them, and colours them, where it is told to."""
+    """Messages are compared as sentences: the command line folds them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "1000")
-        patch.delenv("FORCE_COLOR", raising=False)
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..findings import Finding, first_line, tell, warning
+from ..findings import Finding, one_line, tell, warning
 from .array import starts_of
 from .audit import difference, score_difference, tangent_difference
 from .base import ran_out_of_memory
@@ -97,7 +97,7 @@ class Kernels:
                 if isinstance(error, MemoryError) or ran_out_of_memory(error):
                     self.compared.remove(name)
                     raise
-                self.faults[""] = f"{kernel} does not run ({first_line(error)})"
+                self.faults[""] = f"{kernel} does not run ({one_line(error)})"
             if name in self.faults or "" in self.faults:
                 tell(self.complaints()[-1])
         return "" not in self.faults and name not in self.faults
