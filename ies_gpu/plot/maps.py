@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..choice.naming import coordinate_numbers
+from ..choice.criterion import coordinate_numbers
 from ..findings import brief, refusal
 from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array

@@ -22,8 +22,7 @@ from .. import __version__
 from ..analysis.diagnose import Diagnosis, diagnose
 from ..analysis.stability import Stability
 from ..backend.array import sample_rows
-from ..choice.criterion import share_near_zero
-from ..choice.naming import in_symbols, names_text, page_text
+from ..choice.criterion import in_symbols, names_text, page_text, share_near_zero
 from ..choice.regularization import TOLERANCE
 from ..choice.relations import relations_text
 from ..embedding.graph import leading_axes

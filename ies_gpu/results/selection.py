@@ -12,8 +12,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
-from ..choice.criterion import check_spanning, log_volumes
-from ..choice.naming import coordinate_names, coordinate_numbers
+from ..choice.criterion import check_spanning, coordinate_names, coordinate_numbers, log_volumes
 from ..choice.regularization import Segment
 from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
 from ..validation import check_integer, points_digest
