@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import mmap
+import os
+import shutil
+import subprocess
+from collections import Counter
 from importlib import resources
 
 import numpy as np
@@ -193,6 +197,43 @@ def test_every_launch_fits_into_shared_memory():
     assert launch.pairs_bytes(launch.MAX_COLUMNS) <= (164 << 10) // 9  # nine blocks on a multiprocessor of sm_80
 
 
+def turns(places: list[int], size: int) -> float:
+    """How many times as long a warp's reads take as if no two of them met in a bank of shared memory."""
+    at_once = 128 // size
+    groups = [{places[k] for k in range(first, first + at_once)} for first in range(0, len(places), at_once)]
+    taken = [max(Counter(place % at_once for place in group).values()) for group in groups]
+    return sum(taken) / len(groups)
+
+
+def expression(source: str, before: str, after: str) -> str:
+    """What stands between two words of a text, and means the same in Python."""
+    return text.source(source).partition(before)[2].partition(after)[0]
+
+
+def test_a_warp_reads_shared_memory_without_conflicts():
+    """From the indices in the texts: at most 1.1 turns in the inner loops, where each read was 1.9 and up to 16."""
+    stride, own = expression("neighbours", "int stride = ", ";"), expression("neighbours", "= own[", "] - others")
+    for D in range(1, launch.MAX_COLUMNS + 1):
+        known = {"D": D, "stride": eval(stride, {"D": D}), "c": 0}
+        assert turns([eval(own, known | {"thread": thread}) for thread in range(32)], 8) == 1
+    stride = expression("tangent_rows", "tile_stride(int side) {\n    return ", ";")
+    across = expression("tangent_rows", "across[x] = difference[", "]")
+    for m in range(4, 65, 4):
+        side, threads = m // 4, launch.tangent_launch(1, m, 8).threads
+        patches = [(top, left) for top in range(side) for left in range(top, side)]
+        slices, found = min(threads // len(patches), 8), []
+        for first, x in itertools.product(range(0, threads, 32), range(4)):
+            busy = range(first, min(first + 32, slices * len(patches)))
+            known = {"side": side, "PATCH": 4, "x": x}
+            row = eval(stride, known)
+            lefts = [patches[thread % len(patches)][1] for thread in busy]
+            places = [eval(across, known | {"left": left}) for left in lefts]
+            places = [place + thread // len(patches) * row for place, thread in zip(places, busy, strict=True)]
+            if places:
+                found.append(turns(places + places[-1:] * (32 - len(places)), 8))
+        assert np.mean(found) <= 1.1, m
+
+
 # --- compiled for real GPUs, without one ---
 
 
@@ -215,3 +256,17 @@ def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     # of the sixteen entry points of the scores, the one that takes most
     entries = ["score_block_8_f64"] if name == "score_block" and arch == 80 else [*text.ENTRIES[name]]
     assert nvrtc.spilled_bytes(name, arch, *entries) == dict.fromkeys(entries, 0)
+
+
+@pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed (Debian: apt-get install hipcc)")
+@pytest.mark.parametrize("arch", first_of("gfx90a", "gfx906", "gfx1030"))
+@pytest.mark.parametrize("name", first_of(*text.ENTRIES))
+def test_kernels_compile_for_amd(name, arch, tmp_path):
+    """The same texts, by clang for AMD's GPUs: no more is known, since CuPy for them is another build."""
+    source = tmp_path / f"{name}.hip"
+    source.write_text(f"#include <hip/hip_runtime.h>\n{text.source(name)}")
+    command = ["hipcc", "-std=c++17", f"--offload-arch={arch}", "--genco", "-o", tmp_path / "made", source]
+    environment = os.environ | {"HIP_PLATFORM": "amd", "HIP_COMPILER": "clang"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "made").read_bytes().startswith((b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__"))
