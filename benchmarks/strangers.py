@@ -28,7 +28,7 @@ from ies_gpu import (
     select_coordinates,
 )
 from ies_gpu.parameters.distances import degree_bandwidth, sampled_distances
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 
 from . import shapes
 from .measure import keep, kept

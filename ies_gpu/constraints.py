@@ -11,7 +11,6 @@ import numbers
 import os
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from .findings import brief, option, refusal
@@ -23,7 +22,7 @@ class Constraint:
     """What values are accepted; ``str`` of it follows "must be"."""
 
     types: Any = object  # of the values; True and False are no numbers
-    name = ""
+    name: str = ""
     kind: type[Exception] = TypeError  # raised for a value of another kind altogether,
     code = "type"  # and the end of its code
 
@@ -161,32 +160,22 @@ class Bytes(Integer):
 
 
 class Words(Constraint):
-    """One of several words."""
+    """One of several words, with what to do if another was meant."""
 
     kind = ValueError
     code = "choice"
 
-    def __init__(self, *words: str) -> None:
-        self.words = words
+    def __init__(self, *words: str, advice: str = "") -> None:
+        self.words, self.advice = words, advice
 
     def takes(self, value: Any) -> bool:
         return isinstance(value, str) and value in self.words
 
+    def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
+        return super().error(name, value, code, advice or self.advice)
+
     def __str__(self) -> str:
         return f"one of {', '.join(map(repr, self.words))}" if len(self.words) > 1 else repr(self.words[0])
-
-
-class Metric(Words):
-    """One of our metrics; the error for another one says how to have it all the same."""
-
-    def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
-        if isinstance(value, str) and not get_close_matches(value, self.words, n=1):
-            given = f"X, radius, mode='distance', {option('metric', value)}"
-            way = f"graph=sklearn.neighbors.radius_neighbors_graph({given}) instead of X"
-            if "precomputed" in self.words:
-                way = f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(value)}) as X"
-            advice = f"for other distances pass {way}"
-        return refusal("metric.choice", f"{option(name)} must be {self}, got {brief(value)}", advice)
 
 
 class Device(Constraint):
@@ -234,18 +223,15 @@ class Seed(Integer):
         return kind.__module__.startswith("numpy.random") and kind.__name__ in ("Generator", "RandomState")
 
 
-class Text(Constraint):
-    """Any text."""
+@dataclass(frozen=True)
+class Kind(Constraint):
+    """Any value of some types."""
 
-    types = str
-    name = "text"
+    types: Any
+    name: str
 
 
-class Path(Constraint):
-    """The name of a file or folder."""
-
-    types = str | os.PathLike
-    name = "a path"
+TEXT, PATH = Kind(str, "text"), Kind(str | os.PathLike, "a path")
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,6 @@ def one_line(error: BaseException, most: int = 200) -> str:
     return " ".join(str(error).split())[:most] or type(error).__name__
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, cut short, or the name of its class if it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
-
-
 def in_bytes(size: float) -> str:
     """Return a size for people, in powers of 1000."""
     if size < 1e6:

@@ -19,14 +19,13 @@ from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from .constraints import (
+    PATH,
     Bytes,
     Constraint,
     Device,
     Integer,
     Length,
-    Metric,
     Number,
-    Path,
     Percentile,
     Seed,
     Switch,
@@ -38,6 +37,10 @@ AUTO, LOCAL, FIXED = "auto", "local", "fixed"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Laplacian
 METRICS = ("euclidean", "cosine", "correlation")
+_CALL = f"sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', {option('metric', 'manhattan')})"
+OTHER_METRICS = (
+    f"for another distance pass graph={_CALL} instead of X, or {option('metric', 'precomputed')} to an estimator"
+)
 MAX_SUBSETS = 2_000_000  # sets that an exhaustive search scores
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
@@ -101,7 +104,7 @@ class Options:
         is used with the diagonal that it has.
         """, entries=("X", "graph"))  # fmt: skip
     metric: str = row(
-        "euclidean", Metric(*METRICS), '{"euclidean", "cosine", "correlation"}',
+        "euclidean", Words(*METRICS, advice=OTHER_METRICS), '{"euclidean", "cosine", "correlation"}',
         "how distances are measured", """
         How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
         length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". For other distances, pass ``graph``, for example from
@@ -181,7 +184,7 @@ class Options:
         and with ``client`` not at all.
         """, decides=False)  # fmt: skip
     checkpoint: str | os.PathLike[str] | None = row(
-        None, Path() | None, "str or path-like", "save each finished stage in a local folder", """
+        None, PATH | None, "str or path-like", "save each finished stage in a local folder", """
         A local folder in which to save each finished stage. A folder that already holds stages is an error unless
         ``resume`` is True.
         """, metavar="DIR", cluster="a cluster saves no stages; leave it out", decides=False)  # fmt: skip
@@ -214,7 +217,10 @@ class Options:
         """Check that dimension, subset size and number of eigenvectors fit together, and the number n of points."""
         least = 1 if is_auto(self.intrinsic_dim) else self.intrinsic_dim
         d, s, m = check_sizes(n, least, least if is_auto(self.subset_size) else self.subset_size, self.n_components)
-        check_counts(self.search, m, d, s)
+        if self.search == "exhaustive":
+            count_subsets(m, s)
+        if self.search == "greedy":  # which starts from all sets of d
+            count_subsets(m, d, "intrinsic_dim")
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -349,25 +355,16 @@ def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_component
     return d, Integer(d, m, why).check("subset_size", subset_size), m
 
 
-def count_subsets(m: int, s: int) -> int:
-    """Return how many sets there are; an error if there are too many to enumerate."""
+def count_subsets(m: int, s: int, name: str = "subset_size") -> int:
+    """Return how many sets of s there are, s being the option ``name``; an error if they are too many to score."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         many = f"{count:,}" if count < 10**30 else "too many"
-        text = f"{option('n_components', m)} and {option('subset_size', s)} give {many} sets, more than {MAX_SUBSETS:,}"
-        others = f"{option('search', 'greedy')}, 'submodular' or 'branch_and_bound', which do not score every set"
+        text = f"{option('n_components', m)} and {option(name, s)} give {many} sets, more than {MAX_SUBSETS:,}"
+        first = f"{option('search', 'greedy')}, " if name == "subset_size" else ""
+        others = f"{first}{option('search', 'submodular')} or 'branch_and_bound', which do not score every set"
         raise refusal("search.too_many", text, f"lower one of them, or use {others}")
     return count
-
-
-def check_counts(method: str, m: int, d: int, s: int) -> None:
-    """Raise an error if a method would have to enumerate too many sets."""
-    if method == "exhaustive" or (method == "greedy" and s == d):
-        count_subsets(m, s)
-    elif method == "greedy" and (count := comb(m - 1, d - 1)) > MAX_SUBSETS:
-        first = f"all sets of {option('intrinsic_dim', d)} of {option('n_components', m)} coordinates"
-        text = f"{option('search', 'greedy')} starts from {first}, {count:,} of them, more than {MAX_SUBSETS:,}"
-        raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")
 
 
 def check_on_cluster(options: Options) -> None:

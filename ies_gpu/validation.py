@@ -7,18 +7,19 @@ import numbers
 import os
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
-from .backend.array import Array
-from .constraints import LARGEST, Integer, Length, Number, Seed, Switch, Text, Words
+from .backend.array import Array, spaced_rows
+from .constraints import LARGEST, TEXT, Integer, Length, Number, Seed, Switch, Words
 from .findings import brief, first_few, one_line, option, refusal
 
 # single values, by the same constraints as the table of options
-check_length, check_flag, check_text = Length().check, Switch().check, Text().check
+check_length, check_flag, check_text = Length().check, Switch().check, TEXT.check
 check_seed = partial(Seed(0).check, "random_state")
 
 
@@ -54,14 +55,12 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 
 @at_home
 def check_real_array(
-    name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None,
-    pairs: bool = False,
-) -> Array:  # fmt: skip
+    name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
+) -> Array:
     """Return a dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
-    names of the columns for messages, where the array is no frame that has them; ``pairs`` says that rows and columns
-    are the same points.
+    names of the columns for messages, where the array is no frame that has them.
     """
     if ("anndata", "AnnData") in {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(array).__mro__}:
         advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
@@ -90,7 +89,7 @@ def check_real_array(
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
     with suppress(Exception):  # no frame; objects may fail as they like
         columns = [str(column) for column in given.columns] or columns
-    _check_finite(name, array, backend, largest, columns=columns, pairs=pairs)
+    _check_finite(name, array, backend, largest, columns=columns)
     return array
 
 
@@ -132,39 +131,38 @@ def _from_objects(name: str, array: Array) -> Array:
 
 
 def _check_finite(
-    name: str, array: Array, backend: Backend, largest: float = LARGEST, indptr: Array | None = None,
-    columns: Any = None, pairs: bool = False,
-) -> None:  # fmt: skip
+    name: str,
+    array: Array,
+    backend: Backend,
+    largest: float = LARGEST,
+    indptr: Array | None = None,
+    columns: Any = None,
+) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
     if array.size == 0 or float(xp.maximum(array.max(), -array.min())) <= largest:  # False for NaN; nothing is copied
         return
     bad = ~xp.isfinite(array)
     rows = backend.to_host(xp.nonzero(bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad)[0])
+    if len(rows) == 0:
+        text = f"has entries as large as {float(abs(array).max()):.0e}, whose squares no float can hold"
+        raise wrong(name, "too_large", text, f"divide {name} by a constant")
     if indptr is not None:
         rows = np.unique(np.searchsorted(backend.to_host(indptr), rows, side="right") - 1)
-    if len(rows):
-        where = _counted("row" if array.ndim > 1 or indptr is not None else "entry", rows)
-        axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
-        these = "these rows" if array.ndim > 1 else "them"
-        kind, way = "not_finite", f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
-        if pairs:
-            way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
-        elif array.ndim == 2:
-            numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
-            where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
-            if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
-                kind, way = "not_finite_columns", "drop these columns"
-        raise wrong(name, kind, f"contains NaN or infinite values in {where}", way)
-    text = f"has entries as large as {float(abs(array).max()):.0e}, whose squares no float can hold"
-    raise wrong(name, "too_large", text, f"divide {name} by a constant")
+    where, way = _counted("row", rows), "drop these rows"
+    if array.ndim == 2:
+        numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
+        where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
+        way = f"drop these rows, e.g. {name}[np.isfinite({name}).all(axis=1)], or these columns"
+    if indptr is not None or (array.ndim == 2 and array.shape[0] == array.shape[1]):
+        way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
+    raise wrong(name, "not_finite", f"contains NaN or infinite values in {where}", way)
 
 
 def _counted(what: str, which: Any) -> str:
     """Say how many there are, and the first of them: 2 rows (3, 77)."""
-    several = {"entry": "entries"}.get(what, f"{what}s")
     listed = first_few(repr(k) if isinstance(k, str) else k for k in which)
-    return f"{len(which)} {what if len(which) == 1 else several} ({listed})"
+    return f"{len(which)} {what}{'s' * (len(which) != 1)} ({listed})"
 
 
 @at_home
@@ -198,7 +196,7 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
     """
     backend = backend_of(matrix)
     if not backend.sparse.issparse(matrix):
-        matrix = check_real_array(name, matrix, 2, dtype, pairs=True)
+        matrix = check_real_array(name, matrix, 2, dtype)
         if matrix.shape[0] == matrix.shape[1]:
             matrix = backend.sparse.csr_array(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -229,7 +227,7 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
         text = f"must store each pair once, but {stored - matrix.nnz} of {stored} entries repeat one"
         advice = f"keep one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
         raise wrong(name, "repeated", text, advice)
-    _check_finite(name, matrix.data, backend, indptr=matrix.indptr, pairs=True)
+    _check_finite(name, matrix.data, backend, indptr=matrix.indptr)
     return matrix
 
 
@@ -301,3 +299,23 @@ def check_kernel(kernel: Array, name: str = "kernel") -> Array:
         both.sort_indices()
         return backend.csr(both.data, both.indices, both.indptr, both.shape)
     return matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
+
+
+# --- whether two inputs are the same points ---
+
+SIX_DIGITS = 2.0**20
+ROWS = 64  # of points that tell whether they are the same; so few come from a device at no cost
+
+
+@at_home
+def points_digest(X: Array) -> str:
+    """Return the digest of some rows of points (n, D), evenly spaced, whatever their type and device."""
+    backend = backend_of(X)
+    return digest_of_rows(X.shape, backend.to_host(X[backend.asarray(spaced_rows(len(X), ROWS))]))
+
+
+def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
+    """Return the digest of points from their shape and those rows, to six digits: programs differ in the last ones."""
+    mantissa, exponent = np.frexp(some.astype(np.float64))
+    rounded = np.ldexp(np.round(mantissa * SIX_DIGITS) / SIX_DIGITS, exponent) + 0.0  # -0.0 is 0.0
+    return sha256(f"{shape}".encode() + rounded.tobytes()).hexdigest()

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ies_gpu import backend as backends
 from ies_gpu import diffusion_map, laplacian_of_points
-from ies_gpu.backend.machine import for_any_thread
+from ies_gpu.backend.cpu import for_any_thread
 from ies_gpu.embedding.graph import spatial_order
 from tests import real_cupy
 from tests.backends import active_backend, sent, to_host
@@ -44,10 +44,9 @@ def auto_is_the_cpu():
 
 @pytest.fixture(autouse=True, scope="session")
 def messages_in_one_line():
-    """Messages are compared as sentences: the command line folds them, and colours them, where it is told to."""
+    """Messages are compared as sentences: the command line folds them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "1000")
-        patch.delenv("FORCE_COLOR", raising=False)
         yield
 
 

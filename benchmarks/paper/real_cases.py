@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from ies_gpu import IESWarning, Selection, backend_of, datasets, select_coordinates
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 
 USUAL = 10_000  # points of the usual run
 

@@ -17,7 +17,7 @@ all points apart. With as many coordinates as dimensions, the map's volume has a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,26 +25,16 @@ from scipy.sparse.csgraph import connected_components
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
-from ..choice.criterion import log_volumes
-from ..choice.folds import (
-    COLLAPSED,
-    FLAT,
-    SMALLEST,
-    Collapse,
-    Sample,
-    collapse,
-    distances_to,
-    find_folds,
-    flatness,
-    median_distances,
-)
+from ..choice import faults
+from ..choice.criterion import check_spanning, log_volumes
+from ..choice.faults import Sample
 from ..choice.naming import coordinate_numbers, names_text
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
-from ..results.selection import Selection, check_selection, used_points, with_turned
-from ..validation import check_integer, check_points
+from ..results.selection import Selection, bases_of, check_selection, used_points
+from ..validation import check_points
 
 Groups = tuple[np.ndarray, ...]
 REGION = 0.1  # of the points: a flat, collapsed region of as many is a dependency, a smaller one a knot
@@ -104,14 +94,16 @@ class Diagnosis:
     knots_checked: bool = True
 
     @property
+    def rows(self) -> dict[str, np.ndarray]:
+        """The points in each kind of finding."""
+        kinds = {"dependency": self.dependencies, "knot": self.knots}
+        kinds |= {"crossing": (self.crossings,), "overlap": (self.overlaps,)}
+        return {kind: np.unique(np.concatenate([*map(np.ravel, own), []]).astype(int)) for kind, own in kinds.items()}
+
+    @property
     def counts(self) -> dict[str, int]:
         """The number of points in each kind of finding."""
-        return {
-            "dependency": sum(map(len, self.dependencies)),
-            "knot": sum(map(len, self.knots)),
-            "crossing": len(np.unique(self.crossings)),
-            "overlap": len(np.unique(self.overlaps)),
-        }
+        return {kind: len(rows) for kind, rows in self.rows.items()}
 
     @property
     def clean(self) -> bool:
@@ -141,9 +133,8 @@ class Diagnosis:
 
 @at_home
 def diagnose(
-    selection: Selection, *, X: Array = None, laplacian: Any = None, subset: Sequence[int | str] | None = None,
-    n_neighbors: int = 15,
-) -> Diagnosis:  # fmt: skip
+    selection: Selection, *, X: Array = None, laplacian: Any = None, subset: Sequence[int | str] | None = None
+) -> Diagnosis:
     """Look for places where the chosen coordinates fail to be a map.
 
     It finds functional dependencies and knots, where the map loses a dimension, and crossings and overlaps, where
@@ -154,24 +145,17 @@ def diagnose(
     selection : Selection
         A result with its tangent bases.
     X : array-like of shape (n_samples, n_features), optional
-        The points of the run. They give its graph, which says which points are connected. Without a graph, the
-        ``n_neighbors`` nearest points in all eigenvectors stand in.
+        The points of the run. They give its graph, which says which points are connected. Without a graph, the nearest
+        points in all eigenvectors stand in.
     laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
         The Laplacian (or ``I - P``) of the points in the map, for runs from a graph or kernel of your own.
     subset : sequence of int or str, optional
         The set to examine, as 0-based numbers or names such as "phi7"; the chosen set by default.
-    n_neighbors : int, default=15
-        Size of the neighbourhoods that are compared.
 
     Returns
     -------
     Diagnosis
         What was found, in numbers and in words.
-
-    Raises
-    ------
-    ValueError
-        If the tangent bases were not kept, or X or the Laplacian is for other points.
 
     Examples
     --------
@@ -184,55 +168,63 @@ def diagnose(
     True
     """
     check_selection(selection)
-    Y, values, bases = with_turned(selection if subset is None else replace(selection, rotation=None), bases=True)
-    Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
-    n = len(Y)
-    chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
-    k = check_integer("n_neighbors", n_neighbors, low=3, high=n - 1, why=f" for {n} points")
-    volumes = np.exp(to_host(selection.score(chosen)))  # checks the set and the bases
-    if subset is None and selection.rotation is not None:
-        volumes = np.exp(log_volumes(bases, np.array([chosen], dtype=np.int32))[:, 0])
+    sample = sample_of(selection, turned=subset is None)
+    (n, m), k = sample.coordinates.shape, min(faults.AROUND, len(sample.coordinates) - 1)
+    chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, m)))
+    volumes = np.exp(log_volumes(sample.bases, check_spanning([chosen], sample.bases, "subset"))[:, 0])
     if X is not None:
         points = used_points(selection, check_points(X))
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
-    adjacency, has_graph, notes = _adjacency(laplacian, Y, values, k)
-    bases, sigma = (to_host(array).astype(float) for array in (bases, selection.singular_values))
-    sample = Sample(Y, bases, sigma, values)
+    adjacency, has_graph, notes = _adjacency(laplacian, sample.coordinates, sample.eigenvalues, k)
     every, jacobian = sample.commute, sample.jacobian(chosen)
-    found = collapse(every, chosen, k)
-    folds = find_folds(bases, jacobian, found.in_all)
+    found = faults.collapse(every, chosen, k)
+    folds = faults.find_folds(sample.bases, jacobian, found.in_all)
     if folds is None and not has_graph:
         notes += (NO_KNOTS,)
     copied = float((found.within < COPY).mean())
-    if copied > SMALLEST:
+    if copied > faults.SMALLEST:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
-    flat, planes = flatness(jacobian)
-    collapsed = found.ratio > COLLAPSED
-    least = max(10, int(SMALLEST * n))
-    groups = _groups(adjacency, collapsed & (flat < FLAT), least)
-    groups = [g for g in groups if (stretched(every, chosen, found, adjacency, g) > COLLAPSED).mean() >= CONFIRMED]
+    flat, planes = faults.flatness(jacobian)
+    collapsed = found.ratio > faults.COLLAPSED
+    least = max(10, int(faults.SMALLEST * n))
+    groups = _groups(adjacency, collapsed & (flat < faults.FLAT), least)
+    ratios = [stretched(every, chosen, found, adjacency, group) for group in groups]
+    groups = [g for g, ratio in zip(groups, ratios, strict=True) if (ratio > faults.COLLAPSED).mean() >= CONFIRMED]
     large = [group for group in groups if len(group) >= REGION * n]
-    share = float((flat < FLAT).mean())
+    share = float((flat < faults.FLAT).mean())
     undecided = share >= MOSTLY and not large
     if undecided:
-        more = "" if laplacian is not None or X is not None else ", pass X"
+        more = "" if laplacian is not None or X is not None else ", or pass X"
         notes = (
             f"The map is flat at {share:.0%} of the points, but neighbourhoods of {k} among {n:,} are too wide to tell "
-            f"thin from folded; lower n_neighbors{more}, or use more points",
+            f"thin from folded; use more points{more}",
             *notes,
         )
     if folds is None:
         knots = [group for group in groups if len(group) < REGION * n]
     else:  # the lines at which the map is turned over
         knots = [] if large or folds.share <= FOLDED[0] else _groups(adjacency, folds.at(found.in_all), least)
-    pairs, angles = find_sheets(every, found, np.flatnonzero(collapsed & (flat >= FLAT)), planes)
+    pairs, angles = find_sheets(every, found, np.flatnonzero(collapsed & (flat >= faults.FLAT)), planes)
     crossing = angles >= ANGLE
     crossing, overlapping = (part if part.sum() >= least else part & False for part in (crossing, ~crossing))  # chance
     return Diagnosis(
-        subset=chosen, embedding=Y[:, list(chosen)], collapse=found.ratio, flatness=flat, volumes=volumes,
-        dependencies=tuple(large), knots=tuple(knots), crossings=pairs[crossing], overlaps=pairs[overlapping],
-        angles=angles[crossing], notes=notes, undecided=undecided, knots_checked=has_graph or folds is not None,
+        subset=chosen, embedding=sample.coordinates[:, list(chosen)], collapse=found.ratio, flatness=flat,
+        volumes=volumes, dependencies=tuple(large), knots=tuple(knots), crossings=pairs[crossing],
+        overlaps=pairs[overlapping], angles=angles[crossing], notes=notes, undecided=undecided,
+        knots_checked=has_graph or folds is not None,
     )  # fmt: skip
+
+
+def sample_of(selection: Selection, turned: bool) -> Sample:
+    """Return all points of a map on the host, with coordinates of length 1, the chosen ones turned if asked for."""
+    Y, bases, sigma = selection.coordinates, bases_of(selection), selection.singular_values
+    Y, bases, sigma, values = (to_host(array).astype(float) for array in (Y, bases, sigma, selection.eigenvalues))
+    lengths = np.maximum(np.linalg.norm(Y, axis=0), 1e-300)
+    found = Sample(Y / lengths, bases, sigma, values)
+    if selection.rotation is None or not turned:
+        return found
+    weights = to_host(selection.rotation) * lengths[:, None] / lengths[list(selection.subset)]
+    return found.turned(selection.subset, weights)
 
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
@@ -251,7 +243,7 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
 
 
 def stretched(
-    every: np.ndarray, subset: tuple[int, ...], found: Collapse, adjacency: Array, group: np.ndarray
+    every: np.ndarray, subset: tuple[int, ...], found: faults.Collapse, adjacency: Array, group: np.ndarray
 ) -> np.ndarray:
     """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
 
@@ -266,7 +258,7 @@ def stretched(
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return median_distances(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
+    return faults.median_distances(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:
@@ -297,7 +289,7 @@ def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -
 
 
 def find_sheets(
-    every: np.ndarray, found: Collapse, centres: np.ndarray, planes: np.ndarray
+    every: np.ndarray, found: faults.Collapse, centres: np.ndarray, planes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs (p, 2) of points that are near in the map and far in all eigenvectors, and the angles of its planes.
 
@@ -305,7 +297,7 @@ def find_sheets(
     sheet must hold enough of a neighbourhood.
     """
     near = found.in_map[centres]
-    foreign = distances_to(every, centres, near) > COLLAPSED * found.within[centres][:, None]
+    foreign = faults.distances_to(every, centres, near) > faults.COLLAPSED * found.within[centres][:, None]
     own = 1 + (~foreign).sum(axis=1)
     two = (foreign.sum(axis=1) >= SHARE * near.shape[1]) & (own >= max(2, SHARE * near.shape[1]))
     pairs = np.column_stack([centres, near[range(len(near)), foreign.argmax(axis=1)]])[two]

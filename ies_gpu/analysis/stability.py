@@ -7,7 +7,6 @@ replacement, has exactly that variance. (Resampling with the eigenvectors kept w
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections import Counter
 from collections.abc import Callable
@@ -21,15 +20,15 @@ from scipy.special import betaincinv
 from ..backend import at_home, backend_of, device_near, get_backend, to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, names_text
-from ..choice.search import NearPair, near_pairs, same_up_to_twins
+from ..choice.search import near_pairs, same_up_to_twins
 from ..findings import DisconnectedGraphError, IESWarning, NotConvergedError, code_of, listen, option, refusal
-from ..options import INPUTS, TABLE
+from ..options import TABLE
 from ..results.selection import Selection, check_selection, used_points
 from ..validation import check_integer, check_number, check_points, check_seed
 
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
-OWN = {"disconnected", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
+OWN = {"entry", "disconnected", "keep_bases", "checkpoint", "resume"}  # of the first fit only, not of the refits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,8 +44,8 @@ class Stability:
         full sample; -1 stands for one without a match.
     n_refits, failed_refits : int
         How many there were. A refit fails if the graph of its subsample falls apart.
-    near_pairs : tuple of NearPair
-        Neighbouring eigenvalues that nearly coincide.
+    near_pairs : tuple of (int, int)
+        Neighbouring coordinates, 0-based, whose eigenvalues differ by 5% or less.
     random_state : int
         The seed that was used.
     """
@@ -55,7 +54,7 @@ class Stability:
     refits: dict[tuple[int, ...], float]
     n_refits: int
     failed_refits: int
-    near_pairs: tuple[NearPair, ...]
+    near_pairs: tuple[tuple[int, int], ...]
     random_state: int = 0
 
     @property
@@ -86,14 +85,14 @@ class Stability:
     def verdict(self) -> str:
         """The findings in a few sentences."""
         parts, lost = [], sum(share for subset, share in self.refits.items() if -1 in subset)
-        if self.confidence is not None:
-            word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "uncertain"
+        least, wide = self.confidence, self.confidence_up_to_twins
+        if least is not None and wide is not None:
+            word = "sure" if least > 0.9 else "likely" if least > 0.5 else "uncertain"
             parts.append(
                 f"The choice {{{names_text(self.subset)}}} is {word}: about {self.recurrence:.0%} of fresh samples of "
-                f"this size would choose it (at least {self.confidence:.0%}, with 90% confidence)."
+                f"this size would choose it (at least {least:.0%}, with 90% confidence)."
             )
-            wide = self.confidence_up_to_twins
-            if wide is not None and wide > self.confidence + 0.05:
+            if wide > least + 0.05:
                 parts.append(f"Allowing swaps of nearly degenerate twins, at least {wide:.0%} would.")
         if self.failed_refits:
             every = self.failed_refits + self.n_refits
@@ -101,26 +100,24 @@ class Stability:
         if lost >= 0.5:
             parts.append(f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart.")
         if self.failed_refits or lost >= 0.5:
-            parts.append("Use a larger share or bandwidth.")
+            parts.append("Use a larger share, or choose again with a larger bandwidth.")
         for pair in self.near_pairs:
-            if pair.first in self.subset or pair.second in self.subset:
-                names, apart = " and ".join(coordinate_names(pair[:2])), f"{pair.difference:.1%}"
-                parts.append(
-                    f"The eigenvalues of {names} differ by only {apart}: samples mix them, which does no harm."
-                )
+            if set(pair) & set(self.subset):
+                names = " and ".join(coordinate_names(pair))
+                parts.append(f"The eigenvalues of {names} nearly coincide: samples mix them, which does no harm.")
         return " ".join(parts)
 
     def __repr__(self) -> str:
         shares = "; ".join(f"{names_text(s)} {share:.0%}" for s, share in list(self.refits.items())[:4]) or "none"
         lines = [f"Stability of {names_text(self.subset)}", f"  refits        {shares} (of {self.n_refits})"]
-        lines.append(f"  {self.verdict}")
+        lines += [f"  {self.verdict}"]
         return "\n".join(textwrap.fill(line, width=80, subsequent_indent=16 * " ") for line in lines)
 
 
 @at_home
 def selection_stability(
     selection: Selection, *, X: Array, n_refits: int = 20, share: float = 1 / 3, random_state: Any = 0,
-    progress: Callable[[str, int, int], None] | None = None, **options: Any,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Stability:  # fmt: skip
     """Estimate how often other samples would choose the same coordinates, from fits of subsamples.
 
@@ -140,20 +137,12 @@ def selection_stability(
         Seed for the subsamples.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
-    **options
-        Options of :func:`select_coordinates` for the refits, such as ``device``. The parameters of the selection hold
-        unless you give others.
 
     Returns
     -------
     Stability
         ``recurrence`` is the share of fresh samples of this size that would choose the same set, ``confidence`` a
         lower bound on it.
-
-    Raises
-    ------
-    ValueError
-        If the selection was not made from points, or a subsample would have too few points.
 
     Examples
     --------
@@ -170,19 +159,20 @@ def selection_stability(
     n_refits = check_integer("n_refits", n_refits, low=1, high=100_000)
     share = check_number("share", share, high=1.0)
     seed = check_seed(random_state)
-    allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
-    if unknown := set(options) - allowed:
-        text = f"not options of select_coordinates for points: {', '.join(sorted(unknown))}"
-        raise refusal("options.unknown", text, kind=TypeError)
-    options = _options_of(selection, options)
+    known = selection.diagnostics.get("parameters", {})
+    if known.get("entry", "X") != "X":
+        text = f"refits need a selection made from X, but this one was made from a {known['entry']}"
+        raise refusal("selection.entry", text, "call select_coordinates with X")
     X = used_points(selection, check_points(X))
     n, m = selection.coordinates.shape
-    size, least = round(share * n), check_integer("n_components", options.get("n_components", m), low=1) + 2
-    if size < least:
-        text = f"{option('share', share)} leaves {size} points, but {option('n_components', least - 2)} needs {least}"
+    size = round(share * n)
+    if size < m + 2:
+        text = f"{option('share', share)} leaves {size} points, but {option('n_components', m)} needs {m + 2}"
         raise refusal("share.too_few", text, "use a larger share")
-    # found once, so that a word on the device comes once too
-    options |= {"device": get_backend(device_near(backend_of(X), options.get("device", "auto"))).device}
+    names = TABLE.keys() - OWN  # a file of another version may have more
+    options = {name: value for name, value in known.items() if name in names and value is not None}
+    # the device is found once, so that a word on it comes once too
+    options |= {"untangle": False, "device": get_backend(device_near(backend_of(X), "auto")).device}
     rng, host = np.random.default_rng(seed), to_host(selection.coordinates)
     chosen = []
     for k in range(n_refits):
@@ -194,21 +184,6 @@ def selection_stability(
     shares = {subset: count / len(refits) for subset, count in Counter(refits).most_common()}
     pairs = near_pairs(to_host(selection.eigenvalues))
     return Stability(selection.subset, shares, len(refits), n_refits - len(refits), pairs, seed)
-
-
-def _options_of(selection: Selection, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that repeat a run on points, but for those that are asked for."""
-    known = selection.diagnostics.get("parameters", {})
-    if known.get("entry", "X") != "X":
-        text = f"refits need a selection made from X, but this one was made from a {known['entry']}"
-        raise refusal("selection.entry", text, "call select_coordinates with X")
-    again = {"untangle": False} | {name: value for name, value in asked.items() if name not in OWN}
-    if "bandwidth" in again or again.get("n_neighbors") is not None:  # another bandwidth has another radius
-        known = known | {"radius": None}
-    if again.get("radius") is not None:  # nor do nearest neighbours go with a radius
-        known = known | {"n_neighbors": None}
-    names = TABLE.keys() - OWN - {"entry"}  # a file of another version may have more
-    return {name: value for name, value in known.items() if name in names and value is not None} | again
 
 
 def chosen_by(

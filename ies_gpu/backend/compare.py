@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..findings import Finding, first_line, tell, warning
+from ..findings import Finding, one_line, tell, warning
 from .array import starts_of
 from .audit import difference, score_difference, tangent_difference
 from .base import ran_out_of_memory
@@ -74,15 +74,12 @@ class Kernels:
     def complaints(self) -> list[Finding]:
         """Return each fault as a finding."""
         advice = "please report this with the output of 'ies-gpu doctor --selftest'"
-        return [
-            warning(
-                "kernel.not_used",
-                f"{f'the CUDA kernel {kernel!r} is' if kernel else 'the CUDA kernels are'} not used on {self.device}: "
-                f"{fault}. Plain code runs instead, slower",
-                advice,
-            )
-            for kernel, fault in self.faults.items()
-        ]
+        found = []
+        for kernel, fault in self.faults.items():
+            what = f"the CUDA kernel {kernel!r} is" if kernel else "the CUDA kernels are"
+            text = f"{what} not used on {self.device}: {fault}. Plain code runs instead, slower"
+            found.append(warning("kernel.not_used", text, advice))
+        return found
 
     def trusted(self, kernel: str, *types: Any) -> bool:
         """Return whether a kernel agrees with plain code for some types; say so once if it does not.
@@ -100,7 +97,7 @@ class Kernels:
                 if isinstance(error, MemoryError) or ran_out_of_memory(error):
                     self.compared.remove(name)
                     raise
-                self.faults[""] = f"{kernel} does not run ({first_line(error)})"
+                self.faults[""] = f"{kernel} does not run ({one_line(error)})"
             if name in self.faults or "" in self.faults:
                 tell(self.complaints()[-1])
         return "" not in self.faults and name not in self.faults

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..findings import DeviceError, Finding, first_line, option
+from ..findings import DeviceError, Finding, one_line, option
 from .array import Array, column_sums, row_counts
 from .base import Backend, Block
 from .compare import Kernels
@@ -57,13 +57,13 @@ def probe(number: int = 0) -> Probe:
         if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
             return Probe(False, "not-installed", "CuPy is not installed; install it: pip install 'ies-gpu[cuda12]'")
         how = f"reinstall it with pip install --force-reinstall '{_wheel()}[ctk]'"
-        broken = f"importing CuPy failed ({first_line(error)}); {how}"
+        broken = f"importing CuPy failed ({one_line(error)}); {how}"
         return _known(error) or Probe(False, "broken-install", broken)
     for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
         try:
             trouble = check(cupy, number)
         except Exception as error:
-            unknown = f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'"
+            unknown = f"a first CUDA call failed ({one_line(error)}); run 'ies-gpu doctor'"
             return _known(error) or Probe(False, "failed", unknown)
         if trouble is not None:
             return Probe(False, *trouble)
@@ -73,7 +73,7 @@ def probe(number: int = 0) -> Probe:
 
 def _known(error: BaseException) -> Probe | None:
     """Explain an error that may come up in several places."""
-    said = first_line(error)
+    said = one_line(error)
     if isinstance(error, OSError) and error.errno is not None:  # which those of a missing library have not
         how = "set the environment variable CUPY_CACHE_DIR to a folder that can be written to"
         return Probe(False, "no-cache", f"CuPy cannot keep the kernels that it compiles ({said}); {how}")
@@ -95,7 +95,7 @@ def _check_device(cupy: Any, number: int) -> tuple[str, str] | None:
     except Exception as error:
         status = getattr(error, "status", None)
         if status != 35:
-            return STATUS.get(status or 0, ("failed", f"CUDA does not start ({first_line(error)}); check nvidia-smi"))
+            return STATUS.get(status or 0, ("failed", f"CUDA does not start ({one_line(error)}); check nvidia-smi"))
         version = runtime.driverGetVersion()  # the same status for no driver and for an old one
         if version == 0:
             return "driver-missing", f"no NVIDIA driver was found; install one, or {USE_CPU}"
@@ -116,7 +116,7 @@ def _check_libraries(cupy: Any, number: int) -> tuple[str, str] | None:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
         advice = f"install them with: pip install '{_wheel()}[ctk]'"
-        return "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}"
+        return "missing-library", f"CUDA libraries are missing ({one_line(error)}); {advice}"
     return None
 
 
@@ -340,6 +340,6 @@ def backend_on_device(array: Array) -> Backend:
     try:
         runtime = importlib.import_module("cupy").cuda.runtime
     except (ImportError, OSError) as error:
-        raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
+        raise DeviceError(f"an array on a GPU needs CuPy ({one_line(error)})") from None
     pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
     return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import active_backend, at_home, backend_of, to_host
+from ..backend import Do, active_backend, at_home, backend_of, call, report, step, to_host
 from ..backend.array import Array
 from ..backend.audit import audit_scores
-from ..backend.steps import Do, call, report, step
-from ..constraints import Percentile
 from ..findings import option, refusal, tell, warning
-from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
+from ..options import TABLE, documented, is_auto
+from ..validation import check_integer, check_real_array, check_seed
 from .criterion import (
     CandidateSets,
     Scores,
@@ -54,8 +54,6 @@ class SearchResult:
         The range of zeta on which the set is the best; None for no upper end.
     path : tuple of Segment
         The regularization path over the sets that were scored, from ``zeta = inf`` down.
-    chosen : int
-        The index of the chosen segment of the path.
     passed : bool
         Whether the chosen set passed the percentile of the regret. Always True if zeta was given.
     subsets : ndarray of shape (n_subsets, subset_size)
@@ -77,7 +75,6 @@ class SearchResult:
     zeta: float
     zeta_interval: tuple[float, float | None]
     path: tuple[Segment, ...]
-    chosen: int
     passed: bool
     subsets: np.ndarray
     scores: np.ndarray
@@ -108,12 +105,11 @@ def independent_coordinates(
     regrets = regret_of(bases, on_path, sets.subsets, scores)
     percentiles = backend.to_host(backend.percentile(regrets, percentile))
     found = first_acceptable(percentiles) if zeta is None else segment_at(path, zeta)
-    chosen = len(path) - 1 if found is None else found
-    segment = path[chosen]
+    segment = path[-1 if found is None else found]
     return SearchResult(
         subset=segment.subset, zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
         zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
-        path=path, chosen=chosen, passed=found is not None,
+        path=path, passed=found is not None,
         subsets=sets.subsets, scores=means, regrets=regrets, percentiles=percentiles,
         search_order=sets.orders.get(segment.subset, segment.subset), details=sets.details,
     )  # fmt: skip
@@ -182,36 +178,26 @@ def choose_coordinates(
         tell(warning("search.gap", text, f"{advice}larger node_limit"))
     if not found.passed:
         text = f"for every set on the path, percentile {percentile:g} of the regret is positive"
-        advice = (
-            f"try a larger {option('subset_size')}, another {option('bandwidth')} or a lower {option('percentile')}"
-        )
-        tell(warning("search.regret", f"{text}; the set for zeta = 0 is returned", advice))
+        advice = f"a larger {option('subset_size')}, another {option('bandwidth')} or a lower {option('percentile')}"
+        tell(warning("search.regret", f"{text}; the set for zeta = 0 is returned", f"try {advice}"))
     return found
 
 
 # --- another sample -------------------------------------------------------------------------------------------------
 
 
-class NearPair(NamedTuple):
-    """Two neighbouring coordinates, 0-based, whose eigenvalues nearly coincide, and their relative difference."""
-
-    first: int
-    second: int
-    difference: float
-
-
-def near_pairs(eigenvalues: np.ndarray, near: float = NEAR) -> tuple[NearPair, ...]:
-    """Neighbours with ``(larger - smaller) / larger <= near``."""
+def near_pairs(eigenvalues: np.ndarray) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of neighbours with ``(larger - smaller) / larger <= 0.05``."""
     values = np.asarray(eigenvalues, dtype=float)
     differences = np.diff(values) / np.maximum(np.abs(values[1:]), 1e-300)
-    return tuple(NearPair(int(k), int(k) + 1, float(differences[k])) for k in np.flatnonzero(differences <= near))
+    return tuple((k, k + 1) for k in np.flatnonzero(differences <= NEAR).tolist())
 
 
-def same_up_to_twins(one: tuple[int, ...], other: tuple[int, ...], pairs: tuple[NearPair, ...]) -> bool:
+def same_up_to_twins(one: tuple[int, ...], other: tuple[int, ...], pairs: tuple[tuple[int, int], ...]) -> bool:
     """Whether two sets take as many members from each run of nearly equal eigenvalues."""
     group = {k: k for k in (*one, *other)}
-    for pair in pairs:  # rising, so that runs of three and more are joined too
-        group[pair.second] = group.get(pair.first, pair.first)
+    for first, second in pairs:  # rising, so that runs of three and more are joined too
+        group[second] = group.get(first, first)
     return sorted(group.get(k, k) for k in one) == sorted(group.get(k, k) for k in other)
 
 
@@ -237,7 +223,28 @@ def recurrence(bases: np.ndarray, n: int, found: SearchResult, eigenvalues: np.n
 # --- the searches by themselves --------------------------------------------------------------------------------------
 
 
+SHARED = {
+    "arguments": """bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+    The tangent bases, from :func:`tangent_bases`.
+eigenvalues : ndarray of shape (n_components,)
+    The eigenvalues of the unscaled Laplacian, ascending.
+subset_size : int
+    How many coordinates to choose, at least ``intrinsic_dim``.""",
+    "returns": """Returns
+-------
+SearchResult
+    The chosen set, zeta, the path and the regret.""",
+    "examples": """Examples
+--------
+>>> import ies_gpu
+>>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+>>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)""",
+}
+by_itself = partial(documented, own=SHARED)  # decorator: fills a docstring from what the searches share
+
+
 @at_home
+@by_itself
 def search_exhaustive(
     bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
@@ -245,28 +252,11 @@ def search_exhaustive(
 
     Parameters
     ----------
-    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
-        The tangent bases, from :func:`tangent_bases`.
-    eigenvalues : ndarray of shape (n_components,)
-        The eigenvalues of the unscaled Laplacian, ascending.
-    subset_size : int
-        How many coordinates to choose, at least ``intrinsic_dim``.
-    zeta : float or "auto", default="auto"
-        The weight of the penalty ``sum_{k in S} lambda_k``. "auto" walks down the path from infinity and takes the
-        first set whose regret has a ``percentile`` that is not positive.
-    percentile : float, default=75
-        The percentile of the regret, alpha in the paper.
+    {arguments, zeta, percentile}
 
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
+    {returns}
 
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
-    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    {examples}
     >>> found = ies_gpu.search_exhaustive(strip.bases, strip.eigenvalues, subset_size=2)
     >>> found.subset, found.details["guarantee"]
     ((0, 6), 'exact')
@@ -275,6 +265,7 @@ def search_exhaustive(
 
 
 @at_home
+@by_itself
 def search_greedy(
     bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
@@ -286,19 +277,11 @@ def search_greedy(
 
     Parameters
     ----------
-    bases, eigenvalues, subset_size, zeta, percentile : as in :func:`search_exhaustive`
-        Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
+    {arguments, zeta, percentile}
 
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
+    {returns}
 
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
-    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    {examples}
     >>> found = ies_gpu.search_greedy(strip.bases, strip.eigenvalues, subset_size=3)
     >>> len(found.search_order)
     3
@@ -307,6 +290,7 @@ def search_greedy(
 
 
 @at_home
+@by_itself
 def search_submodular(
     bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75,
     random_state: int = 0,
@@ -319,26 +303,18 @@ def search_submodular(
 
     Parameters
     ----------
-    bases, eigenvalues, subset_size, zeta, percentile : as in :func:`search_exhaustive`
-        Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
+    {arguments, zeta, percentile}
     random_state : int, default=0
         The seed for random starts and orders.
 
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
+    {returns}
 
     References
     ----------
     .. [1] G. Nemhauser, L. Wolsey and M. Fisher, "An analysis of approximations for maximizing submodular set
            functions", Mathematical Programming 14, 1978.
 
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
-    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    {examples}
     >>> found = ies_gpu.search_submodular(strip.bases, strip.eigenvalues, subset_size=4)
     >>> found.details["guarantee"]
     'exact over the pool only'
@@ -348,6 +324,7 @@ def search_submodular(
 
 
 @at_home
+@by_itself
 def search_branch_and_bound(
     bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75,
     node_limit: int = 20_000,
@@ -360,22 +337,14 @@ def search_branch_and_bound(
 
     Parameters
     ----------
-    bases, eigenvalues, subset_size, zeta, percentile : as in :func:`search_exhaustive`
-        Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
+    {arguments, zeta, percentile}
     node_limit : int, default=20000
         How many sets A to look into, for all zeta together. If they are used up, ``details["gap"]`` says by how much
         the loss of another set can be higher at most.
 
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
+    {returns}
 
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
-    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    {examples}
     >>> found = ies_gpu.search_branch_and_bound(strip.bases, strip.eigenvalues, subset_size=3, zeta=1.0)
     >>> found.details["guarantee"]
     'exact'
@@ -396,9 +365,10 @@ def _searched(
         raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     why = f" (intrinsic_dim is {d}, n_components is {m})"
     s = check_integer("subset_size", subset_size, low=d, high=m, why=why)
-    if isinstance(zeta, str):
-        check_choice("zeta", zeta, ("auto",))
-    weight = None if isinstance(zeta, str) else check_number("zeta", zeta, closed=True)
-    alpha = Percentile().check("percentile", percentile)
+    alpha, weight = (
+        TABLE["percentile"].accepts.check("percentile", percentile),
+        TABLE["zeta"].accepts.check("zeta", zeta),
+    )
+    weight = None if is_auto(weight) else weight
     with backend_of(bases).active():
         return independent_coordinates(bases, values, s, weight, alpha, search=search, **limits)

@@ -84,10 +84,11 @@ class Console:
             self._event("info" if status == 0 else "error", message=message, status=status)
 
     def _event(self, level: str, **content: Any) -> None:
-        from ..backend.machine import peak_memory, resident_memory  # which loads NumPy
+        from ..backend.cpu import peak_memory, resident_memory  # which loads NumPy
 
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        memory = {"bytes": resident_memory(), "peak_bytes": peak_memory()}
+        held = resident_memory()
+        memory = {"bytes": held, "peak_bytes": max(held, peak_memory())}  # Linux may notice a new peak late
         self._write(json.dumps({"time": now, "level": level, **content, **memory}))
 
     def _write(self, line: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,41 +60,37 @@ def run_data(args: argparse.Namespace, console: Console) -> int:
 
 
 def run_demo(args: argparse.Namespace, console: Console) -> int:
-    announce_compiling(console)
-    tell_story(args.output, args.n, say=(lambda _: None) if args.quiet else say, progress=console.progress)
-    return 0
-
-
-def tell_story(folder: str | Path, n: int, *, say: Callable[[str], None], progress: Any = None) -> Any:
-    """Generate the strip D1, choose its coordinates, and explain what happened, line by line, to ``say``."""
+    """Generate the strip D1, choose its coordinates, and explain what happened, line by line."""
     from ..datasets.synthetic import bandwidth_for, load
     from ..files.writing import write_table
     from ..select import select_coordinates
 
-    folder = Path(folder)
+    announce_compiling(console)
+    n, folder, tell = args.n, Path(args.output), (lambda _: None) if args.quiet else say
     folder.mkdir(parents=True, exist_ok=True)
     data = load("D1", n_samples=n)
     bandwidth = float(f"{bandwidth_for('D1', n):.2g}")
-    say(f"A strip of {n:,} noisy points, six times as long (x) as it is wide (y).")
-    say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
-    say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
-    say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
-    selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, progress=progress)
-    say(f"\nThe usual choice: {selection.judgement['needed'].text}.")
-    say(f"The search chooses {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
+    tell(f"A strip of {n:,} noisy points, six times as long (x) as it is wide (y).")
+    tell("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
+    tell("of the first 20 give a flat map of the strip? The usual answer: the first two.")
+    tell(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
+    known: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": bandwidth}
+    selection = select_coordinates(data.X, **known, progress=console.progress)
+    tell(f"\nThe usual choice: {selection.judgement['needed'].text}.")
+    tell(f"The search chooses {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
     if selection.subset != data.reference_subset:
-        say("The paper reports phi1, phi7. This sample gives another set, because")
-        say("eigenvalues close to each other swap places from sample to sample.")
+        tell("The paper reports phi1, phi7. This sample gives another set, because")
+        tell("eigenvalues close to each other swap places from sample to sample.")
     write_table(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
     # the width first, since that is what the leading coordinates lose
     colors = {"true y (width)": data.truth[:, 1], "true x (length)": data.truth[:, 0]}
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
-    say(f"\nIn {folder}:\n  points.npy      the points")
-    say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
-    say("  report.html     the interactive report, for your browser:")
-    say(f"                  {address(folder / 'report.html')}")
-    say("\nNext, your own points. If you know the parameters, pass them: it is faster.")
-    say("  ies-gpu fit your_points.npy -o run.npz")
-    say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
-    return selection
+    tell(f"\nIn {folder}:\n  points.npy      the points")
+    tell(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
+    tell("  report.html     the interactive report, for your browser:")
+    tell(f"                  {address(folder / 'report.html')}")
+    tell("\nNext, your own points. If you know the parameters, pass them: it is faster.")
+    tell("  ies-gpu fit your_points.npy -o run.npz")
+    tell(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
+    return 0

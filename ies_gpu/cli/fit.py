@@ -178,9 +178,10 @@ class Given(NamedTuple):
 def read_given(args: argparse.Namespace, molecule: bool) -> Given:
     """Read the points, or name the file that the workers read."""
     if molecule:
-        from .molecule import read_frames
+        from ..datasets.molecules import load_molecule, principal_components
 
-        points, features = read_frames(args)
+        frames = load_molecule(args.points, topology=args.topology, atoms=args.atoms)
+        points, features = principal_components(frames, args.features or "angles")
         return Given(points, features=features)
     if workers_read(args):
         return Given(args.points)

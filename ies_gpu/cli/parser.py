@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from ..constraints import Constraint, Switch, Words
 from ..files.remote import shown
-from ..findings import Finding, in_python, sentence
+from ..findings import Finding, finding_of, in_python, sentence
 from ..options import DEFAULTS, TABLE
 
 WRONG_USE = 2
@@ -34,8 +34,7 @@ ADVICE = {
     "choice.nearly_touch": "'ies-gpu report' shows where",
     "shape.folded": "'ies-gpu report' shows where",
     "--points.columns": "choose them as for 'ies-gpu fit', with --columns and --index-col, or --key",
-    "not_finite": "remove these rows (counted from 0) from the file",
-    "not_finite_columns": "leave them out with --columns",
+    "not_finite": "remove these rows (counted from 0) from the file, or leave columns out with --columns",
 }
 
 
@@ -154,13 +153,10 @@ def read_by(accepts: Constraint) -> Callable[[str], Any]:
 
     def value(text: str) -> Any:
         try:
-            found = accepts.parse(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"must be {accepts}, got {text!r}") from None
-        try:
-            return accepts.check("", found)
+            return accepts.check("", accepts.parse(text))
         except (ValueError, TypeError) as error:
-            raise argparse.ArgumentTypeError(str(error).strip()) from None
+            wrong = f"must be {accepts}, got {text!r}" if finding_of(error) is None else str(error).strip()
+            raise argparse.ArgumentTypeError(wrong) from None
 
     return value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,18 @@ class Outcome(NamedTuple):
         return self.difference <= self.bound
 
 
-def compare(tested: Backend, n_samples: int = 10_000, names: tuple[str, ...] = ("D1", "D7")) -> Iterator[Outcome]:
+def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selection, float]:
+    """Run the whole pipeline on n points, with the degrees of the paper's; return the seconds it took as well."""
+    data = load(name, n_samples=n)
+    options: dict[str, Any] = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
+    options |= {"device": device, "dtype": dtype, "bandwidth": bandwidth_for(name, n)}
+    begin = time.perf_counter()
+    return select.select_coordinates(data.X, **options), time.perf_counter() - begin
+
+
+def compare(
+    tested: Backend, n_samples: int = 10_000, names: tuple[str, ...] = ("D1", "D7"), run: Callable[..., Any] = run
+) -> Iterator[Outcome]:
     """Compare kernels on small inputs, then whole runs."""
     for kernel, kinds in by.TYPES.items():
         yield compare_kernel(tested, kernel, kinds)
@@ -74,15 +85,6 @@ def compare_kernel(tested: Backend, kernel: str, kinds: tuple[tuple[Any, ...], .
                 apart, note = math.inf, f"{type(error).__name__}: {error}"
             worst = max(worst, apart / by.tolerance(types))
     return Outcome("small", kernel, worst, 1.0, (0.0, time.perf_counter() - begin), note)
-
-
-def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selection, float]:
-    """Run the whole pipeline on n points, with the degrees of the paper's; return the seconds it took as well."""
-    data = load(name, n_samples=n)
-    options: dict[str, Any] = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
-    options |= {"device": device, "dtype": dtype, "bandwidth": bandwidth_for(name, n)}
-    begin = time.perf_counter()
-    return select.select_coordinates(data.X, **options), time.perf_counter() - begin
 
 
 def selection_difference(found: Selection, expected: Selection, *, strict: bool) -> float:

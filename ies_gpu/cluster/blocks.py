@@ -17,10 +17,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..backend import Backend, get_backend
+from ..backend import Backend, get_backend, step
 from ..backend.array import sample_rows, spaced_rows
-from ..backend.steps import step
-from ..choice.lost import SAMPLE as LOOKED_AT
+from ..choice.faults import SAMPLE as LOOKED_AT
 from ..embedding.graph import (
     MAX_AXES,
     cell_starts,
@@ -34,8 +33,7 @@ from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
 from ..findings import ClusterError, brief, option, refusal
 from ..options import Options
-from ..results.selection import ROWS, digest_of_rows
-from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
+from ..validation import LARGEST, ROWS, check_real_array, check_unmasked, digest_of_rows, refuse_points
 from .team import PARSING, Team, calls, item, joined
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..findings import ClusterError, brief, first_few, first_line, refusal
+from ..findings import ClusterError, brief, first_few, one_line, refusal
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
 SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
@@ -92,7 +92,7 @@ class Team:
         try:
             own, others = versions(), self.client.run(versions)
         except OSError as error:
-            text = f"one of the workers {first_few(self.workers)} did not answer ({first_line(error)})"
+            text = f"one of the workers {first_few(self.workers)} did not answer ({one_line(error)})"
             raise refusal("cluster.no_answer", text, "see whether it has enough memory", ClusterError) from None
         if not others or not self.workers:
             text, advice = "the cluster has no workers", "start some, or wait with client.wait_for_workers(1)"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..files.points import POSITIONS, XYZ, check_readable, needs, read_numbers, sound
 from ..files.writing import check_path
-from ..findings import brief, refusal, tell, warning
+from ..findings import IESWarning, brief, listen, refusal, tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")  # of atoms, in an .npz
@@ -25,6 +26,14 @@ STRAIGHT = 1e-10  # a sine up to this is rounding error
 BENT = 0.1  # chains that come nearer to a line than this have no torsion worth following
 LEAST = 5  # frames of either hand before we speak of mirror images
 BOND = 1.25  # times the sum of two covalent radii: atoms further apart are not bonded
+COLUMNS = 50  # principal components of the features
+SAMPLE = 5e7  # numbers that principal components are computed from, and that are in memory at once
+MOST = 1_000_000  # columns of features
+WORDS = {
+    "angles": "angles of triangles of atoms",
+    "distances": "distances between atoms",
+    "torsions": "cosines and sines of torsions",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +309,33 @@ def bonded_chains(R: Array, z: Array) -> np.ndarray:
     if not len(chains):
         raise refusal("R.no_chain", "R has no bent chain of four bonded atoms", "use Angstrom, or pass chains=")
     return chains
+
+
+def principal_components(molecule: Trajectory, kind: str, sample: float = SAMPLE) -> tuple[np.ndarray, str]:
+    """Return features of frames in a few columns, and what they are; of many frames, a sample gives the directions."""
+    from sklearn.decomposition import PCA
+
+    count = len(molecule.z)
+    make, width = (planar_angles, 3 * comb(count, 3)) if kind == "angles" else (pairwise_distances, comb(count, 2))
+    if kind == "torsions":
+        chains = bonded_chains(molecule.R, molecule.z)
+        make, width = partial(torsion_features, chains=chains), 2 * len(chains)
+    if len(molecule) < 2:
+        raise refusal("molecule.frames", "there is one frame, and a map needs many")
+    if width > MOST:
+        text = f"{count:,} atoms have {width:,} {kind}, more than {MOST:,}"
+        raise refusal("molecule.features", text, "choose fewer atoms, distances or torsions")
+    most = max(2 * COLUMNS, int(sample / width))
+    rng, n = np.random.default_rng(0), len(molecule)
+    some = make(molecule.R[np.sort(rng.choice(n, most, replace=False))] if n > most else molecule.R)
+    found = PCA(min(COLUMNS, *some.shape, len(some) - 1), random_state=0).fit(some)
+    with listen(IESWarning):  # the sample has been warned about
+        blocks = [found.transform(make(molecule.R[k : k + most])) for k in range(0, n, most)]
+    columns = found.components_.shape[0]
+    about = f"{width:,} {WORDS[kind]} ({count} atoms)"
+    if columns < width:
+        about += f", as {columns} principal components with {found.explained_variance_ratio_.sum():.1%} of the variance"
+    return np.concatenate(blocks), about
 
 
 def _tell_of_mirror_images(R: Array, what: str) -> None:

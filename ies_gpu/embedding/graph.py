@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, cached_property, report, step
 from ..backend.array import Array, row_counts, row_slots, starts_of
 from ..backend.audit import audit_graph
 from ..backend.base import index_type
-from ..backend.machine import cached_property
-from ..backend.steps import report, step
-from ..constraints import Metric
+from ..constraints import Words
 from ..findings import first_few, option, refusal
-from ..options import METRICS, documented, explain_keywords
+from ..options import METRICS, OTHER_METRICS, documented, explain_keywords
 from ..validation import check_integer, check_length, check_points
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -74,7 +72,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
 
 
 def check_metric(metric: Any, *more: str) -> str:
-    return Metric(*METRICS, *more).check("metric", metric)
+    return Words(*METRICS, *more, advice=OTHER_METRICS).check("metric", metric)
 
 
 def points_in_metric(X: Array, metric: str) -> Array:

@@ -64,7 +64,7 @@ def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph
     else:
         raw = check_array(name, graph)
         absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
-        dense = check_real_array(name, xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2, pairs=True)
+        dense = check_real_array(name, xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
         if len(dense) != dense.shape[1] or len(dense) < 2:
             text = f"{name} must be square, and for at least 2 points, got shape {dense.shape}"
             raise refusal(f"{name}.shape", text)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from ..findings import finding_of, first_few, refusal, tell, warning
 from .points import PointFile
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
-WHOLE = re.compile(r"[+-]?\d{1,18}")  # which 64 bits hold
-QUOTED = re.compile(r'"[^"]*"')
 MISSING = {"", "na", "n/a", "nan", "none", "null", "-", "?"}  # what stands for a value that is not known
 
 
@@ -28,13 +26,13 @@ class Table:
     holds the names of the rows, as R and pandas write it.
     """
 
-    def __init__(self, path: Path, asked: Sequence[str]) -> None:
+    def __init__(self, path: Path, asked: Sequence[str] = ()) -> None:
         self.path, self.names = path, None
         start = [text for _, text in islice(_lines(path), 2)]
         if not start:
             raise refusal("file.empty", f"{path} contains no lines of numbers")
-        bare, own = QUOTED.sub("", start[0]), DELIMITERS[path.suffix.lower()]
-        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in bare), own)
+        own = DELIMITERS[path.suffix.lower()]
+        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in start[0]), own)
         first, *following = map(self._split, start)
         self.width = len(first)
         count = [str(k) for k in range(len(first))]
@@ -70,11 +68,11 @@ class Table:
         rows = tuple(self._words(marks)[0]) if marks else None
         return PointFile(X, rows, None if self.names is None else tuple(self.names[k] for k in used))
 
-    def colours(self, wanted: Sequence[str] | None) -> dict[str, np.ndarray]:
-        """Read some columns, or all of them, by name; those of a table without names are called by number."""
-        places = list(range(self.width)) if wanted is None else [self._place(name) for name in wanted]
-        names = [str(k) if self.names is None else self.names[k] for k in places]
-        if wanted is None and len(set(names)) < len(names):
+    def colours(self) -> dict[str, np.ndarray]:
+        """Read all columns by name; those of a table without names are called by number."""
+        places = list(range(self.width))
+        names = list(map(str, places)) if self.names is None else self.names
+        if len(set(names)) < len(names):
             text = f"{self.path}: two columns have the same name"
             raise refusal("file.column_repeated", text, f"rename one of {', '.join(names)}")
         return dict(zip(names, map(typed, self._words(places)), strict=True))
@@ -139,8 +137,8 @@ def typed(words: list[str]) -> np.ndarray:
     known = [None if word.lower() in MISSING else word for word in words]
     if not all(word is None or _is_number(word) for word in known):
         return np.array(known, dtype=object)
-    if all(word is not None and WHOLE.fullmatch(word) for word in known):
-        return np.array(list(map(int, words)))
+    with suppress(ValueError, OverflowError):  # some are no integers, are missing, or are too large for 64 bits
+        return np.array(words, dtype=np.int64)
     return np.array([np.nan if word is None else float(word) for word in known])
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend.machine import available_memory
+from ..backend.cpu import available_memory
 from ..findings import finding_of, one_line, refusal
 from .remote import check_local, fetched, is_remote, shown
 
@@ -27,15 +27,6 @@ XYZ = (".xyz", ".extxyz")
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
-# what to do with files that are not read
-OTHERWISE = {
-    ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
-    ".parquet": "convert it once: numpy.save('{0}.npy', pandas.read_parquet('{0}.parquet'))",
-    ".feather": "convert it once: numpy.save('{0}.npy', pandas.read_feather('{0}.feather'))",
-    ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
-    ".gz": "unpack it once: gunzip '{0}.gz'",
-    **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
-}
 
 
 class PointFile(NamedTuple):
@@ -76,16 +67,12 @@ def read_table(
         return PointFile(ARRAYS[ending](local, key))
 
 
-def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """Read some columns of a table by name or number, or all of them: a file or URL whose ending is in ``TABLES``.
-
-    A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
-    cells are NaN or None.
-    """
+def read_columns(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Read the columns of a table by name, as integers, floats or words; empty cells are NaN or None."""
     from .columns import Table
 
     with _local(path, TABLES, "columns") as (local, _):
-        return Table(local, wanted or ()).colours(wanted)
+        return Table(local).colours()
 
 
 @contextlib.contextmanager
@@ -99,8 +86,6 @@ def _local(path: str | os.PathLike[str], readers: Collection[str], what: str) ->
     path = Path(path)
     check_readable(path)
     ending = ending_of(os.fspath(path), readers, what)
-    if path.stat().st_size == 0:
-        raise refusal("file.empty", f"{path} is empty; save it again")
     with sound(path):
         yield path, ending
 
@@ -115,12 +100,8 @@ def sound(path: Path) -> Iterator[None]:
     except Exception as error:
         if finding_of(error) is not None:  # a sound file with the wrong content
             raise
-        if isinstance(error, UnicodeDecodeError) and path.suffix.lower() in TABLES:
-            raise refusal("file.encoding", f"{path} is not text in UTF-8", "write it again as UTF-8") from None
-        told, kind = f"{type(error).__name__}: {one_line(error, 100)}", path.suffix.lower()
-        article = "an" if kind in (".npy", ".npz") else "a"
-        text = f"{path} is not {article} {kind} file, or is cut short or damaged ({told})"
-        raise refusal("file.damaged", text, "save it again") from None
+        text = f"{path} is cut short or damaged, or something else ({type(error).__name__}: {one_line(error, 100)})"
+        raise refusal("file.damaged", text, "save it again, text as UTF-8") from None
 
 
 def check_fits(path: Path, nbytes: int) -> None:
@@ -132,12 +113,12 @@ def check_fits(path: Path, nbytes: int) -> None:
 
 
 def ending_of(path: str, readers: Collection[str], what: str) -> str:
-    """Return the ending that says how to read a file, or raise an error that says how to convert it."""
-    stem, ending = os.path.splitext(re.split(r"[/\\]", path)[-1])
+    """Return the ending that says how to read a file, or raise an error that names those that do."""
+    ending = os.path.splitext(re.split(r"[/\\]", path)[-1])[1]
     if ending.lower() in readers:
         return ending.lower()
-    way = f"; {OTHERWISE[ending.lower()].format(stem)}" if ending.lower() in OTHERWISE else ""
-    raise refusal("file.ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
+    way = "convert it once, for example with pandas and numpy.save; 'ies-gpu fit' reads trajectories with --topology"
+    raise refusal("file.ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'", way)
 
 
 def check_readable(path: Path) -> None:
@@ -200,8 +181,6 @@ def read_header_of(file: Any, size: int) -> Header:
 
 def read_npy(path: Path, key: str | None) -> np.ndarray:
     """Read an ``.npy`` file, or map it if it is large."""
-    if zipfile.is_zipfile(path):
-        raise refusal("file.ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
     size = path.stat().st_size
     with open(path, "rb") as file:
         check_points(path, *read_header_of(file, size))

@@ -1,6 +1,6 @@
 """Remote files by URL (``s3://``, ``gs://``, ``https://``), through fsspec: the extra ``cloud``.
 
-A file is downloaded to a temporary one and its size is checked. A result is written to a temporary file and uploaded in
+A file is downloaded to a temporary one. A result is written to a temporary file and uploaded in
 one piece, which object stores only show once it is complete.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -20,8 +20,6 @@ URL = re.compile(r"[a-zA-Z][\w+.-]+(::[\w+.-]+)*://")
 URLS = re.compile(URL.pattern + r"[^\s'\"]+")
 SCHEMES = ("s3", "gs", "gcs", "https", "http")
 READ_ONLY = ("https", "http")
-# what the libraries of the two stores raise without credentials
-ANONYMOUS = re.compile("(No|Partial|Default)CredentialsError|RefreshError|ProfileNotFound")
 AMAZON = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the job a role"
 GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS to a file with a key, or give the job a service account"
 HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
@@ -68,7 +66,7 @@ def check_remote(url: str) -> None:
         raise refusal("url.bucket", f"{name} has no bucket or host", "put it after the two slashes")
 
 
-def check_remote_output(url: str) -> None:
+def check_remote_output(url: str, opened: Callable[[str], tuple[Any, str]] | None = None) -> None:
     """Check, before long work, that a URL can be written; a bucket that cannot be listed is accepted."""
     check_remote(url)
     if scheme_of(url) in READ_ONLY:
@@ -78,13 +76,13 @@ def check_remote_output(url: str) -> None:
         raise refusal("url.secrets", f"{shown(url)}: a URL to write to must have no user, query or fragment")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
-        system, place = file_system(bucket)
+        system, place = (opened or file_system)(bucket)
         try:
             system.info(place)
         except FileNotFoundError:
             system.ls(place)  # with permission only to list a Google bucket, an empty one is found only this way
-        except Exception as error:
-            if status_of(error) != 403:
+        except OSError as error:  # of s3fs, of gcsfs
+            if not (isinstance(error, PermissionError) or str(error).startswith("Forbidden")):
                 raise
 
 
@@ -96,12 +94,7 @@ def fetched(url: str) -> Iterator[Path]:
         local = Path(folder) / name_of(url)
         with said(url, "reading failed"):
             system, place = file_system(url)
-            system.get_file(place, str(local))
-            expected = None
-            with contextlib.suppress(Exception):  # not every server says
-                expected = system.info(place).get("size")
-            if expected is not None and expected != local.stat().st_size:
-                raise ConnectionError(f"only {local.stat().st_size:,} of {expected:,} bytes arrived")
+            system.get_file(place, str(local))  # or an error if less arrives than was announced
         try:
             yield local
         except (ValueError, OSError) as error:  # about the content: name the URL, not the temporary file
@@ -140,7 +133,7 @@ def file_system(url: str) -> tuple[Any, str]:
 @contextlib.contextmanager
 def said(url: str, failure: str) -> Iterator[None]:
     """Turn the errors of many libraries into a few that name the URL and say what to do."""
-    name, way = shown(url), HOW_TO_LOG_IN.get(scheme_of(url), "use a signed URL")
+    name = shown(url)
     try:
         yield
     except ImportError as error:
@@ -150,21 +143,10 @@ def said(url: str, failure: str) -> Iterator[None]:
         text = f"{name} does not exist"
         raise refusal("url.missing", text, "check the bucket and the path", FileNotFoundError) from None
     except Exception as error:
-        kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
-        if ANONYMOUS.fullmatch(kind) or "anonymous caller" in text.lower():
-            raise refusal("url.credentials", f"{name}: no credentials were found", way, PermissionError) from None
-        if status_of(error) in (401, 403):
-            text = f"{name}: access was refused ({text or kind})"
-            raise refusal("url.refused", text, way, PermissionError) from None
-        text = f"{name}: {failure} ({kind}: {text or 'no details'})"
-        raise refusal("url.failed", text, "try again", ConnectionError) from None
-
-
-def status_of(error: Exception) -> Any:
-    """Return the HTTP status behind an error, as far as the libraries reveal it."""
-    if isinstance(error, PermissionError) or str(error).startswith("Forbidden"):  # s3fs; gcsfs
-        return 403
-    return getattr(error, "status", None) or getattr(error, "code", None)
+        why = shown_text(" ".join(str(error).split()), url)[:200]  # in this order: half a secret is not found
+        text = f"{name}: {failure} ({type(error).__name__}: {why or 'no details'})"
+        way = f"try again, or check your credentials ({HOW_TO_LOG_IN.get(scheme_of(url), 'use a signed URL')})"
+        raise refusal("url.failed", text, way, ConnectionError) from None
 
 
 def shown_text(text: str, url: str) -> str:

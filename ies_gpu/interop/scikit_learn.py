@@ -20,7 +20,7 @@ from ..embedding.graph import AFFINITY, GIVEN, PRECOMPUTED, check_metric, points
 from ..embedding.kernel import check_sides
 from ..embedding.laplacian import with_diagonal
 from ..embedding.nystrom import ISOLATED, KernelRule
-from ..findings import IESWarning, first_few, listen, one_line, option, refusal, tell, warning
+from ..findings import IESWarning, listen, one_line, option, refusal, tell, warning
 from ..options import FIXED, TABLE, Options, documented, explain_keywords, is_auto, is_found, is_local
 from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model
@@ -31,7 +31,6 @@ from ..validation import (
     check_integer,
     check_kernel,
     check_length,
-    check_points,
     check_real_array,
     check_seed,
     check_unmasked,
@@ -39,8 +38,7 @@ from ..validation import (
 
 Owner = TypeVar("Owner")
 FEWEST = 4  # points: with fewer there is no map with two coordinates
-FEW = 100  # below this many points nothing can be estimated from their distances
-SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
+FEW = 100  # below this many points no bandwidth is found by trying several
 ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
 # what both document, but not as the table of options does
 OWN = {
@@ -231,10 +229,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         checks = {"ensure_min_samples": FEWEST if reset else 1, "ensure_all_finite": False, "accept_sparse": sparse}
         try:
             X = validate_data(self, X, reset=reset, dtype=np.float64, **checks)
-        except MemoryError:
-            raise
         except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
-            kind = TypeError if isinstance(error, TypeError) else ValueError
+            kind = next((kind for kind in (TypeError, MemoryError) if isinstance(error, kind)), ValueError)
             raise kind(f"X cannot be used: {one_line(error, 400)}") from None
         return X if self._precomputed else check_real_array("X", X, 2, columns=getattr(self, "feature_names_in_", None))
 
@@ -252,12 +248,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
         X = self._input(X, reset=True)
         if not self._precomputed:
-            X = check_points(X)
             return {"X": X}, X
-        if X.shape[0] != X.shape[1]:
-            what = "affinities" if self.metric == AFFINITY else "distances"
-            text = f"{option('metric', self.metric)} needs the square matrix of {what} between the training points"
-            raise refusal("X.shape", f"{text}, got {X.shape}")
         if backend_of(X).device == "cpu":
             check_non_negative(X, f"{type(self).__name__}.fit of {self.metric} pairs")  # in scikit-learn's words
         if self.metric == AFFINITY:
@@ -286,11 +277,15 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             if own[name] is not None and check_integer(name, own[name], low=least) > n - rest:
                 text = f"{option(name, own[name])} needs at least {own[name] + rest} points; using "
                 text += f"{n - rest} for {n} points"
-                is_k = name == "n_neighbors"
-                tell(warning("points.fewer_neighbors", text) if is_k else warning("points.fewer_components", text))
+                few = warning("points.fewer_components", text)
+                tell(few if name == "n_components" else warning("points.fewer_neighbors", text))
                 asked[name] = n - rest
         if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
             asked["bandwidth"] = FIXED if (k := asked["n_neighbors"]) is None else self._distance_to_last(X, k)
+        if is_found(asked["bandwidth"]) and not self._precomputed and n < FEW:
+            asked["bandwidth"] = found = few_points_bandwidth(points_in_metric(X, self.metric))
+            text = f"{n} points are too few to find a bandwidth; using {option('bandwidth', found)}"
+            tell(warning("points.guessed", text, "pass your own if you know it"))
         return asked
 
     def _distance_to_last(self, X: Array, k: int) -> float:
@@ -299,8 +294,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         found = float(backend_of(X).xp.median(backend_of(X).nearest(points, k)[0][:, -1]))
         if found == 0:
             text = f"most points have {k} copies of themselves as nearest neighbours, so no bandwidth can be found"
-            ways = f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}"
-            raise refusal("X.copies", text, ways)
+            raise refusal("X.copies", text, f"drop the copies, or set {option('bandwidth')}")
         return found
 
     def _keep(self, X: Array, points: np.ndarray, used: dict[str, Any], **found: Any) -> Self:
@@ -315,22 +309,15 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < n:
             left_out = np.setdiff1d(np.arange(n), points)
             self.embedding_ = backend_of(X).xp.empty((n, chosen.shape[1]))
-            with listen(IESWarning) as said:
+            with listen(IESWarning):  # a warning has said which points are left out
                 self.embedding_[points], self.embedding_[left_out] = chosen, self._extend(X[left_out])
-            for finding in said:
-                if finding.code == "new_points.isolated":  # said of these, which are not new
-                    got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
-                    text = f"{len(left_out):,} of {n:,} training points have no neighbour in the map and get {got}"
-                    finding = warning("points.isolated", f"{text} (rows {first_few(left_out)})")
-                tell(finding)
         return self
 
     def _extend(self, X: Array) -> Array:
         if self._precomputed:  # distances to points that were left out of the map say nothing
             X = (X.tocsr() if hasattr(X, "tocsr") else X)[:, self.points_]
-        return self.model_.transform(
-            X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
-        )
+        own = {name: getattr(self, name) for name in ("isolated", "device", "memory_limit", "n_threads")}
+        return self.model_.transform(X, **own)
 
 
 @estimator
@@ -353,10 +340,6 @@ class DiffusionMap(SpectralTransformer):
         ``phi_1 .. phi_m`` of the training points.
     {fitted}
 
-    See Also
-    --------
-    IndependentCoordinates : Choose the few coordinates that make a map.
-
     Examples
     --------
     >>> from ies_gpu import DiffusionMap, datasets
@@ -366,9 +349,7 @@ class DiffusionMap(SpectralTransformer):
     """
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        if is_found(asked["bandwidth"]) and not self._precomputed and len(X) < FEW:
-            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
-        elif is_found(asked["bandwidth"]) and not self._precomputed:  # the one that the choice finds best
+        if "X" in entry and is_found(asked["bandwidth"]):  # the one that the choice finds best
             with listen(IESWarning) as said:
                 chosen = select_coordinates(X, **asked, keep_bases=False, progress=self.progress)
             asked |= {name: chosen.diagnostics["parameters"][name] for name in ("bandwidth", "disconnected")}
@@ -395,7 +376,8 @@ class IndependentCoordinates(SpectralTransformer):
         How many eigenvectors to choose from. With too few points, as many as they allow, with a warning.
     bandwidth : float or "auto", default="auto"
         The bandwidth of the Gaussian kernel. "auto" tries several, as "fixed" in
-        :func:`select_coordinates`; with ``n_neighbors`` it is the median distance to the last neighbour.
+        :func:`select_coordinates`; with ``n_neighbors`` it is the median distance to the last neighbour, and for fewer
+        than 100 points one that keeps the graph in one piece, with a warning.
     {n_neighbors, radius, self_loops, metric, alpha, scale, diffusion_time, disconnected, isolated, device, dtype,
     memory_limit, n_threads, random_state, tol, progress, intrinsic_dim, subset_size, zeta, percentile, search,
     untangle}
@@ -409,16 +391,6 @@ class IndependentCoordinates(SpectralTransformer):
     intrinsic_dim_, subset_size_ : int
         The dimension and the number of coordinates that were used.
     {fitted}
-
-    See Also
-    --------
-    select_coordinates : The same as a function.
-    DiffusionMap : All eigenvectors, without a choice.
-
-    Notes
-    -----
-    Fewer than 100 points are too few to estimate anything from. "auto" then means a bandwidth that keeps the graph in
-    one piece, dimension 2 (1 if there is one column), and as many coordinates as dimensions, with a warning.
 
     Examples
     --------
@@ -439,11 +411,6 @@ class IndependentCoordinates(SpectralTransformer):
     untangle: bool = True
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
-            text = f"{option(missing[0])} is required with {option('metric', self.metric)}: 'auto' needs the points"
-            raise refusal("entry.automatic", text)
-        if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
-            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used = found.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
@@ -459,19 +426,3 @@ def few_points_bandwidth(X: Array) -> float:
     Z = to_host(X)
     distances = pdist((Z - Z[0]) / extent(Z))
     return float(extent(Z) * np.sqrt(linkage(distances, "single")[:, 2].max() * distances.max()) / 3)
-
-
-def guess_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return dimension, number of coordinates and bandwidth of a few points: those asked for, guesses for "auto"."""
-    d, s, bandwidth = (asked.get(name) for name in SIZES)
-    if s is not None and not is_auto(s):
-        s = check_integer("subset_size", s, low=1)
-    if is_auto(d):
-        d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
-    bandwidth = few_points_bandwidth(X) if is_found(bandwidth) else check_length("bandwidth", bandwidth)
-    used = dict(zip(SIZES, (d, d if is_auto(s) else s, bandwidth), strict=True))
-    used = {name: value for name, value in used.items() if name in asked}
-    told = ", ".join(option(name, value) for name, value in used.items())
-    text = f"{len(X)} points are too few to estimate anything from them; using {told}"
-    tell(warning("points.guessed", text, "pass your own values if you know them"))
-    return used

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -11,17 +10,15 @@ from scipy.spatial import KDTree
 from ..backend import to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_numbers
-from ..findings import refusal, tell, warning
+from ..findings import refusal
 from ..results.selection import Selection, check_selection, is_whole, used_points
-from ..validation import check_points, check_seed
+from ..validation import check_points
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10
 NOISE = 1e-4  # and adds this much, so that no two points coincide
 
 
-def umap_init(
-    selection: Selection, subset: Sequence[int | str] | None = None, *, X: Array = None, random_state: Any = 0
-) -> np.ndarray:
+def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *, X: Array = None) -> np.ndarray:
     """Return the array for ``umap.UMAP(init=...)``, scaled like umap-learn's own spectral start.
 
     That has a largest coordinate of 10 and noise of 1e-4. umap-learn stretches each column to [0, 10] before the first
@@ -37,18 +34,12 @@ def umap_init(
     X : array of shape (n, D), optional
         The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map:
         each of those gets the row of its nearest point that was kept.
-    random_state : int, RandomState, Generator or None, default=0
-        Seed of the noise.
 
     Returns
     -------
     array of shape (n, s), float32
-        One row per input point, on the host, for ``umap.UMAP(n_components=s)``.
-
-    Warns
-    -----
-    IESWarning
-        If the chosen set does not have 2 members, the default of UMAP, and you do not give ``subset``.
+        One row per input point, on the host, for ``umap.UMAP(n_components=s)``: of three coordinates, UMAP makes three,
+        or you choose two by ``subset``.
 
     Examples
     --------
@@ -59,12 +50,7 @@ def umap_init(
     (500, 2)
     """
     selection = check_selection(selection)
-    Y, s = to_host(selection.coordinates), len(selection.subset)
-    if subset is None and s != 2:
-        two = selection.names[:2] if s > 2 else (*selection.names, "phi2")
-        text = f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default"
-        advice = f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}"
-        tell(warning("umap.not_two", text, f"{advice}. With subset=selection.names there is no warning"))
+    Y = to_host(selection.coordinates)
     chosen = to_host(selection.embedding) if subset is None else Y[:, coordinate_numbers(subset, Y.shape[1])]
     if X is not None:
         X, kept = to_host(check_points(X)), to_host(selection.points)
@@ -77,6 +63,5 @@ def umap_init(
         text = "some points are not in the map, and UMAP needs a row for each"
         advice = "use umap_init(selection, X=X), which gives each of them the row of its nearest point, or fit UMAP to "
         raise refusal("umap.left_out", text, f"{advice}X[selection.points] only")
-    rng = np.random.default_rng(check_seed(random_state))
-    scaled = chosen * (REACH / np.abs(chosen).max())
-    return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)
+    noise = np.random.default_rng(0).normal(scale=NOISE, size=chosen.shape)
+    return (chosen * (REACH / np.abs(chosen).max()) + noise).astype(np.float32)

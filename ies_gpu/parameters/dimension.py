@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from ..embedding.graph import leading_axes
 from ..findings import Judged
 from ..validation import check_integer, check_length, check_points, check_seed
 from .distances import Distances, degree_bandwidth, neighbours_of, sampled_distances
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
@@ -51,18 +48,6 @@ class DimensionEstimate:
     doubtful: tuple[float, ...]
     confidence: Judged
     wider: np.ndarray
-
-    def plot(self) -> Figure:
-        """Plot the spectrum with the estimate.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        from ..plot.evidence import dimension_figure
-
-        return dimension_figure(self)
 
 
 @at_home

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
-from ..backend.array import Array, sample_rows
-from ..backend.steps import step
-from ..choice.folds import SMALLEST, Sample, folded_share, shape_of_map
-from ..choice.lost import ground_of_graph, ground_of_points
+from ..backend import at_home, backend_of, step, to_device
+from ..backend.array import Array, column_means, column_units, sample_rows
+from ..choice.faults import SMALLEST, Sample, ground_of_graph, ground_of_points, shape_of_map
 from ..choice.naming import coordinate_names, names_text
 from ..choice.search import recurrence
 from ..findings import Answer, Finding, answer_on, first_few, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
+from ..validation import check_integer, check_real_array
 from .dimension import THRESHOLD, local_spectrum
 from .distances import degree_bandwidth, sampled_distances
 
@@ -51,15 +50,9 @@ class Judgement(NamedTuple):
 
 @step("verdict")
 def judge(
-    fit: Fit,
-    found: SearchResult,
-    X: Array | None,
-    laplacian: Any = None,
-    n: int | None = None,
-    *,
-    has_given_dimension: bool = True,
-    weights: np.ndarray | None = None,
-) -> Judgement:
+    fit: Fit, found: SearchResult, X: Array | None, laplacian: Any = None, n: int | None = None, *,
+    has_given_dimension: bool = True, weights: np.ndarray | None = None,
+) -> Judgement:  # fmt: skip
     """Judge a map by its points (n, D), in the order of the input, or by the graph of its Laplacian.
 
     The fit has all n points, or some. Whether they have the dimension that the map was made for is looked at where the
@@ -75,12 +68,8 @@ def judge(
         ground, of, limits, few = ground_of_points(X, d), "the variance", LOST, FEW
         others = dimension_findings(ground.values, d) if has_given_dimension else []
     else:
-        ground, of, limits, few = (
-            ground_of_graph(laplacian, d),
-            "random functions on the graph",
-            LOST_OF_GRAPH,
-            FEW_OF_GRAPH,
-        )
+        ground, of = ground_of_graph(laplacian, d), "random functions on the graph"
+        limits, few = LOST_OF_GRAPH, FEW_OF_GRAPH
         others = graph_findings(ground.steps, d)
     lost = ground.lost(chosen, by_planes=True)
     along = "the local direction" if d == 1 else f"the worst of {d} local directions"  # not of more than were asked for
@@ -205,7 +194,8 @@ def shape_of(sample: Sample, subset: tuple[int, ...], where: str) -> tuple[Answe
 
 def is_folded(fit: Fit, subset: tuple[int, ...]) -> bool:
     """Return whether a map is so folded that it is doubtful."""
-    return folded_share(some_of(fit), subset) > FOLDED[1]
+    folds = shape_of_map(some_of(fit), subset)[1]
+    return folds is not None and folds.share > FOLDED[1]
 
 
 def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
@@ -222,41 +212,63 @@ def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, 
     return Answer(level, more, text), [note("choice.leading_as_good", text)]
 
 
-def graph_warnings(
-    facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
-) -> list[Finding]:
+def graph_warnings(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options) -> list[Finding]:
     """Return warnings that hold for given parameters too: a graph of nearly all pairs, coordinates of strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
-    complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is
-    the automatic one.
+    complete. Stray coordinates count where the chosen set passes over them.
     """
-    found = []
-    entry, m = options.entry, options.n_components
-    share = (facts["mean_degree"] or 0) / n
-    if entry == "X" and share > COMPLETE:
-        way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
-        way = "pass a smaller one, or more points" if found_here else way
+    found, share = [], (facts["mean_degree"] or 0) / n
+    if options.entry == "X" and share > COMPLETE:
         who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
         text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
-        found.append(warning("graph.complete", text, way))
+        found.append(warning("graph.complete", text, "lower it, or add points"))
     stray = facts["stray_coordinates"]
-    if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
+    if any(k < max(subset) for k in stray) or len(stray) > CROWDED * options.n_components:
         found.append(stray_finding(stray, len(facts["stray_points"]), subset, options))
     return found
 
 
 def stray_finding(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> Finding:
     """The warning about coordinates on a few points: what became of them, and what helps."""
-    entry = options.entry
-    looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
+    looped = options.self_loops and options.entry in ("X", "graph") and options.bandwidth != LOCAL
     ways = [f"set {option('self_loops', False)}"] if looped else []
-    ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if entry == "X" else []
-    ways += ["leave out the rows listed as stray_points in the diagnostics"] if rows else []
-    advice = ", or ".join(ways) or "leave out these points"
+    ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if options.entry == "X" else []
+    listed = "the rows listed as stray_points in the diagnostics" if rows else "these points"  # a cluster lists none
+    advice = ", or ".join([*ways, f"leave out {listed}"])
     who = f"coordinates that live on a few stray points{f' ({rows} in all)' * bool(rows)}: "
     who += first_few(coordinate_names(stray))
     if set(stray) & set(subset):
         text = f"{who}. Without them too few are left for a set, so they were not excluded, and the choice is doubtful"
         return warning("stray.kept", text, advice)
     return warning("stray.excluded", f"{who}. They were excluded, which leaves less room for the shape", advice)
+
+
+@at_home
+def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10, blur: float = 0.0) -> float:
+    """Return the fraction of the variance of X (n, D) that coordinates (n, s) leave unexplained.
+
+    Each point is predicted as the mean of its nearest neighbours in the coordinates, which are scaled to unit standard
+    deviation. 0 means that the coordinates tell where a point is; 1, or a little more, that they tell nothing. ``blur``
+    is noise to add to the coordinates, in standard deviations: what 0.01 of it hides, no picture shows.
+    """
+    X = check_real_array("X", X, 2)
+    Y = to_device(check_real_array("coordinates", coordinates, 2), backend_of(X))
+    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
+    backend = backend_of(X)
+    xp = backend.xp
+    X = X - column_means(X)
+    X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
+    unit = column_units(Y)
+    with backend.active():
+        Y = Y / unit
+        if blur > 0:
+            Y = Y + blur * backend.asarray(np.random.default_rng(0).normal(size=Y.shape))
+        neighbours = backend.nearest(Y, k)[1]
+        left = 0.0
+        for block in backend.blocks(len(X), 8.0 * (k + 2) * X.shape[1], "scan"):
+            with block as rows:
+                error = X[rows] - sum(X[near] for near in neighbours[rows].T) / k  # quicker than a mean
+                left += float((error * error).sum())
+    total = float((X * X).sum())
+    return left / total if total > 0 else 1.0

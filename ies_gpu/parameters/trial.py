@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import reporting
 from ..backend.array import Array, column_units, sample_rows, spaced_rows
-from ..backend.steps import reporting
-from ..choice.lost import SAMPLE, Ground, ground_of_points
+from ..choice.faults import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
@@ -20,8 +20,7 @@ from ..embedding.local import local_bandwidths
 from ..findings import DisconnectedGraphError
 from ..run.run import Fit, HeldLog, Inputs, Log, Run, choose, fit, laplacian_of
 from .distances import REACH
-from .explained import unexplained_variance
-from .judgement import is_folded
+from .judgement import is_folded, unexplained_variance
 
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
 SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points

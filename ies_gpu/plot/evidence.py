@@ -1,4 +1,4 @@
-"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis, stability, and what "auto" compared."""
+"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis, and what "auto" compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..analysis.diagnose import Diagnosis
-from ..analysis.stability import Stability
 from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..findings import refusal
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 
 MAX_BOXES = len(style.COLORS)  # sets of the path that are shown
 PAIRS = 200  # lines between crossing points that are drawn
-SETS = 6  # rivals in the picture of a stability
 COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
 @style.picture
-def path(selection: Selection, *, ax: Any = None) -> Figure:
+def path(selection: Selection) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
@@ -37,8 +35,6 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     Parameters
     ----------
     {selection}
-    ax : pair of matplotlib.axes.Axes, optional
-        Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes.
 
     {returns}
 
@@ -46,20 +42,13 @@ def path(selection: Selection, *, ax: Any = None) -> Figure:
     >>> figure = plot.path(selection)
     """
     sets = shown_sets(check_selection(selection))
-    if ax is not None:
-        pair = check_members("ax", ax, "two axes")
-        if len(pair) != 2:
-            raise refusal("ax.number", f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
-        for axes in pair:
-            style.check_axes(axes, 2)
-    else:
-        figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
-        pair = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        more = f" ({count} of {total} sets)" if count < total else ""
-        figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
-    draw_path(pair[0], selection, sets)
-    draw_regrets(pair[1], selection, sets)
-    return pair[0].figure
+    figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    more = f" ({count} of {total} sets)" if count < total else ""
+    figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
+    draw_path(left, selection, sets)
+    draw_regrets(right, selection, sets)
+    return figure
 
 
 def shown_sets(selection: Selection, most: int = MAX_BOXES) -> slice:
@@ -152,7 +141,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
     if given and all(isinstance(member, numbers.Integral | str) for member in given):
         given = [given]  # one set alone
     sets = [coordinate_numbers(members, m) for members in given]
-    axes = one_panel(ax, 7, 4.2)
+    axes: Any = style.new_figure(7, 4.2).subplots() if ax is None else style.check_axes(ax, 2)
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
@@ -169,7 +158,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
 
 
 @style.picture
-def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure:
+def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
     Parameters
@@ -178,8 +167,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
         The result of :func:`ies_gpu.diagnose`.
     points : array of shape (n, D), optional
         The data, or its true parameters, for a second panel, which shows the first 3 columns.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw the map into, without a second panel; with ``projection="3d"`` for three coordinates.
 
     {returns}
 
@@ -191,10 +178,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
     if len(found.subset) < 2:
         raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = style.unit_mean_square(found.embedding)[:, :3]
-    if ax is not None:
-        draw_findings(style.check_axes(ax, Y.shape[1]), Y, found)
-        ax.legend(markerscale=3)
-        return ax.figure
     data = None if points is None else style.on_host(check_real_array("points", points, 2))
     figure = style.new_figure(6.5 if data is None else 11, 4.8)
     left = figure.add_subplot(1, 1 if data is None else 2, 1, projection="3d" if Y.shape[1] == 3 else None)
@@ -216,11 +199,9 @@ def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure
 
 def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[str] = ()) -> None:
     """Draw points with what was found at them, and lines between those that cross; without labels, the map."""
-    parts = (found.dependencies, found.knots, (found.crossings,), (found.overlaps,))
-    groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
-    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), style.mark_size(len(Y))
+    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate([*found.rows.values()])), style.mark_size(len(Y))
     style.scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
-    for number, (name, rows) in enumerate(zip(found.counts, groups, strict=True)):
+    for number, (name, rows) in enumerate(found.rows.items()):
         if len(rows):
             style.scatter(axes, Y[rows], s=3 * size, c=style.tint(number), label=f"{name} ({len(rows):,})", zorder=3)
     for a, b in found.crossings[:PAIRS]:
@@ -228,51 +209,6 @@ def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[s
     style.label_axes(axes, labels or style.axis_labels(found.subset, more=" (root mean square 1)"))
     if not labels:
         axes.set_title(f"The map by {style.set_label(found.subset)}")
-
-
-@style.picture
-def stability(found: Stability, *, ax: Any = None) -> Figure:
-    """Draw how often refitted subsamples choose each set.
-
-    Parameters
-    ----------
-    found : Stability
-        The result of :func:`ies_gpu.selection_stability`.
-    {ax}
-
-    {returns}
-
-    {examples}
-    >>> from ies_gpu import selection_stability
-    >>> figure = plot.stability(selection_stability(selection, X=X, n_refits=3))
-    """
-    style.check_kind("found", found, Stability)
-    sets = sorted({found.subset, *found.refits}, key=lambda s: (s != found.subset, -found.refits.get(s, 0.0)))[:SETS]
-    axes = one_panel(ax, 7, 1.4 + 0.45 * max(len(sets), 3))
-    places = np.arange(len(sets))
-    bars = axes.barh(places, [100 * found.refits.get(s, 0.0) for s in sets], 0.5, color=style.tint(0))
-    axes.bar_label(bars, fmt="%.0f%%", padding=2)
-    names = ["a set with no counterpart" if -1 in s else style.set_label(s) for s in sets]
-    axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
-    axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # no thick bars where there are few
-    axes.set(xlim=(0, 112), xticks=range(0, 101, 25))
-    axes.set_xlabel(f"share of {found.n_refits:,} refitted subsamples that choose the set (%)")
-    axes.set_title("Would another sample choose the same set?", fontsize=12)
-    return axes.figure
-
-
-def one_panel(ax: Any, width: float, height: float) -> Any:
-    """Return the user's axes, or those of a new figure."""
-    return style.new_figure(width, height).subplots() if ax is None else style.check_axes(ax, 2)
-
-
-@style.picture
-def dimension_figure(estimate: Any) -> Figure:
-    """Return the spectrum behind a dimension."""
-    axes = one_panel(None, 6.4, 4.2)
-    axes.figure.suptitle(f"Intrinsic dimension {estimate.value}", fontsize=12)
-    draw_spectrum(axes, estimate.curve, estimate.value)
-    return axes.figure
 
 
 def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:

@@ -13,7 +13,7 @@ from ..findings import brief, refusal
 from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
 from . import style
-from .colours import GREY, Colouring, colourings, colourings_of
+from .style import GREY, Colouring, colourings, colourings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def embedding(
     >>> figure = plot.embedding(selection, colors=X[:, 0] > 0)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
-    Y = with_turned(check_selection(selection))[0] if subset is None else style.on_host(selection.coordinates)
+    Y = with_turned(check_selection(selection)) if subset is None else style.on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
     title = style.heading(title, f"Embedding by {style.set_label(chosen)}")
@@ -123,11 +123,9 @@ def draw(
         if title:
             figure.suptitle(title, fontsize=12)
         return figure
-    if len(colours) > 1:
-        text = f"ax is for one way to colour the points, got {len(colours)}"
-        raise refusal("ax.colors", text, "leave ax out for one panel each")
-    if len(labels) > 3:
-        raise refusal("ax.subset", f"ax is for up to 3 coordinates, got {len(labels)}", "leave it out for all pairs")
+    if len(colours) > 1 or len(labels) > 3:
+        text = f"ax is for one panel, not for {len(colours)} ways to colour the points in {len(labels)} coordinates"
+        raise refusal("ax.panels", text, "leave ax out for all panels")
     style.check_axes(ax, Y.shape[1])
     draw_panel(ax, Y, labels, colours[0], cmap)
     if to_scale:

@@ -11,7 +11,8 @@ import html
 import importlib.util
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -26,12 +27,12 @@ from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, names_text, page_text
 from ..choice.regularization import TOLERANCE
 from ..choice.relations import relations_text
-from ..embedding.graph import leading_axes, spatial_order
+from ..embedding.graph import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
-from ..plot.colours import Colouring, colourings_of
+from ..plot import style
 from ..plot.maps import colour_map, embedding, near
-from ..plot.style import CYCLIC, as_png, check_kind, heading, on_host, styled, unit_mean_square
+from ..plot.style import Colouring, on_host
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
 from ..validation import check_real_array
@@ -43,7 +44,6 @@ LISTED = 500  # sets in the table
 BEST = 20  # of the ranking with volumes in the page, besides those on the path
 CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
-FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 MISSING = 65_535  # stands for a value that is not there
 STEPS = MISSING - 1  # in which columns are stored
 STOPS = 33  # colours that the page is given of a colour map
@@ -72,8 +72,8 @@ class Page:
 
     def _repr_html_(self) -> str:
         # in a frame of its own, the page and the notebook cannot disturb each other
-        page, style = html.escape(self.text), f"width:100%;height:{self.height}px;border:0"
-        return f'<iframe title="ies-gpu report" sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'
+        page, look = html.escape(self.text), f"width:100%;height:{self.height}px;border:0"
+        return f'<iframe title="ies-gpu report" sandbox="allow-scripts" srcdoc="{page}" style="{look}"></iframe>'
 
 
 def report_page(
@@ -83,12 +83,12 @@ def report_page(
 ) -> str:  # fmt: skip
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(each) for each in (selection, *([] if compare is None else [compare]))]
-    title = heading(title, "Independent coordinates")
+    title = style.heading(title, "Independent coordinates")
     check_found(selection, stability, diagnosis)
     X = None if points is None else on_host(check_real_array("points", points, 2))
     if X is not None:
         used_points(selection, X, "points")
-    colours = colourings_of(colors, selection, CLASSES)
+    colours = style.colourings_of(colors, selection, CLASSES)
     width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
     rows = shown_rows(selection, width, several)
     found = stability, diagnosis or marks_of(selection)
@@ -96,26 +96,14 @@ def report_page(
     if compare is not None:
         same = np.array_equal(on_host(compare.points), on_host(selection.points))
         rows = rows if same else shown_rows(compare, width, several)
-        digests = {each.diagnostics.get("points_digest") for each in selections} - {None}
-        X, colours, note = share_input(compare, X, colors, same and len(digests) > 1)
+        note, digests = "", {each.diagnostics.get("points_digest") for each in selections} - {None}
+        if not same or len(digests) > 1:
+            given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
+            note = given and f"This run has other points, so it is shown without the first run's {given}."
+            X, colours = None, []
         runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), cmap, note))
     differ = differences(*selections) if several > 1 else []
     return fill_template(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
-
-
-def share_input(
-    other: Selection, X: np.ndarray | None, colors: Any, differ: bool
-) -> tuple[np.ndarray | None, list[Colouring], str]:
-    """Return input and colours of the first run if they hold for the other too, otherwise a word on it."""
-    try:
-        if X is not None:
-            used_points(other, X, "points")
-        if X is not None or not differ:
-            return X, colourings_of(colors, other, CLASSES), ""
-    except ValueError:
-        pass
-    given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
-    return None, [], given and f"This run has other points, so it is shown without the first run's {given}."
 
 
 def differences(first: Selection, second: Selection) -> list[tuple[str, str, str]]:
@@ -136,16 +124,16 @@ def differences(first: Selection, second: Selection) -> list[tuple[str, str, str
 def check_found(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
     """Raise where findings are those of another result."""
     if stability is not None:
-        check_kind("stability", stability, Stability)
+        style.check_kind("stability", stability, Stability)
         own, found = names_text(selection.subset), names_text(stability.subset)
         if own != found:
             text = f"stability is of {found}, but the selection is {own}"
             raise refusal("stability.other", text, "pass that of this selection")
     if diagnosis is None:
         return
-    check_kind("diagnosis", diagnosis, Diagnosis)
-    examined, members = unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
-    mine = [unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection)[0])]
+    style.check_kind("diagnosis", diagnosis, Diagnosis)
+    examined, members = style.unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
+    mine = [style.unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
     if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
         text = "diagnosis is of other points or coordinates than the selection"
         raise refusal("diagnosis.other", text, "diagnose this selection")
@@ -153,9 +141,8 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
 
 def marks_of(selection: Selection) -> Diagnosis | None:
     """Return what to mark where the run found its map out of shape, and looking takes little time."""
-    doubted = selection.judgement["shape"].level in ("fair", "bad")
     quick = selection.bases is not None and len(selection.points) <= MOST
-    return diagnose(selection) if doubted and quick else None
+    return diagnose(selection) if quick and selection.judgement["shape"].level in ("fair", "bad") else None
 
 
 def fill_template(title: str, content: str) -> str:
@@ -165,17 +152,9 @@ def fill_template(title: str, content: str) -> str:
         for name in ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
     )
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
-    parts = {
-        "<!-- title -->": html.escape(title),
-        "<!-- style -->": css,
-        "<!-- content -->": content,
-        "<!-- scripts -->": "\n".join(f"<script>\n{script}</script>" for script in scripts),
-    }
-    pieces = []
-    for mark, text in parts.items():  # in the order of the template: what is filled in is not searched again
-        before, _, page = page.partition(mark)
-        pieces += [before, text]
-    return "".join([*pieces, page])
+    parts = {"title": html.escape(title), "style": css, "content": content}
+    parts["scripts"] = "\n".join(f"<script>\n{script}</script>" for script in scripts)
+    return re.sub("<!-- (title|style|content|scripts) -->", lambda mark: parts[mark[1]], page)
 
 
 def as_script(content: Any) -> str:
@@ -189,7 +168,7 @@ def content_of(
     stability: Stability | None, diagnosis: Diagnosis | None, cmap: Any, note: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
-    Y, numbers = with_turned(selection)[0], on_host(selection.points)
+    Y, numbers = with_turned(selection), on_host(selection.points)
     n, m = Y.shape
     known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
     verdict, why, answers = answers_of(selection, stability, diagnosis)
@@ -198,7 +177,7 @@ def content_of(
     def within(members: set[int]) -> dict[int, tuple[int, ...]]:  # which of a set's members are functions of others
         return {k: others for k, others in related.items() if {k, *others} <= members}
 
-    left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
+    left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are shown, drawn at random. "
     return {
         "name": name,
         "note": note,
@@ -265,15 +244,10 @@ def answers_of(
 
 
 def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
-    """Return the rows of points to draw: all, or as many as fit, spread evenly over the map."""
+    """Return the rows of points to draw: all, or as many as fit, drawn at random."""
     n, m = selection.coordinates.shape
     each = 4 + 2 * (m + len(selection.path) * 2 + BEST + columns)
-    most = min(MOST, int(0.75 * BYTES / each)) // runs
-    if n <= most:
-        return np.arange(n)
-    # cells of this order hold equally many points: equal steps along it take as many from each
-    order = on_host(spatial_order(np.ascontiguousarray(on_host(selection.embedding), dtype=float)))
-    return np.sort(order[np.arange(most) * n // most])
+    return sample_rows(n, min(MOST, int(0.75 * BYTES / each)) // runs, 0)
 
 
 def path_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -310,13 +284,12 @@ def column_of(colouring: Colouring, rows: np.ndarray, cmap: Any) -> dict[str, An
         last = float(max(1, len(colouring.classes) - 1))
         classes = {"classes": colouring.classes, "joined": colouring.joined}
         return {"name": name, **classes, "values": pack(values, 0.0, last)}
-    ramp: Sequence[str] | None = CYCLIC if colouring.is_angle else None
-    asked = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
-    if asked is not None:
-        with styled():
+    ramp: Sequence[str] | None = style.CYCLIC if colouring.is_angle else None
+    if cmap is not None:
+        with style.styled():
             from matplotlib.colors import to_hex
 
-            ramp = [to_hex(tint) for tint in colour_map(asked)(np.linspace(0, 1, STOPS))]
+            ramp = [to_hex(tint) for tint in colour_map(cmap)(np.linspace(0, 1, STOPS))]
     return {"name": name, "ramp": ramp, "values": pack(values)}
 
 
@@ -343,16 +316,14 @@ def input_of(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[
 
 def diagnosis_of(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
     kinds = np.zeros(len(found.collapse), dtype=int)
-    groups = ((found.overlaps,), (found.crossings,), found.knots, found.dependencies)
-    for kind, members in zip((4, 3, 2, 1), groups, strict=True):
-        for each in members:
-            kinds[each.astype(np.int64)] = kind
+    for kind, members in reversed([*enumerate(found.rows.values(), 1)]):  # the first ones count most
+        kinds[members] = kind
     return {
         "verdict": in_symbols(found.verdict),
         "subset": found.subset,
         "counts": found.counts,
         "clean": found.clean,
-        "kinds": {"name": "finding", "classes": FINDINGS, "values": pack(kinds[rows], 0.0, len(FINDINGS) - 1.0)},
+        "kinds": {"name": "finding", "classes": ["nothing found", *found.rows], "values": pack(kinds[rows], 0.0, 4.0)},
         "collapse": {"name": "collapse (log10)", "values": pack(np.log10(np.maximum(found.collapse[rows], 1e-3)))},
     }
 
@@ -395,7 +366,7 @@ def card(selection: Selection) -> str:
     if importlib.util.find_spec("matplotlib"):
         rows = sample_rows(len(selection.points), DRAWN, 0)  # a million points take no longer
         few = {name: on_host(getattr(selection, name))[rows] for name in ("coordinates", "points")}
-        data = base64.b64encode(as_png(embedding(replace(selection, **few)), dpi=75)).decode("ascii")
+        data = base64.b64encode(style.as_png(embedding(replace(selection, **few)), dpi=75)).decode("ascii")
         lines += [f'<img alt="the map" style="max-width:100%;height:240px" src="data:image/png;base64,{data}">']
     frame = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em .9em;max-width:52em;line-height:1.45"
     return f'<div style="{frame}">{"".join(f"<div style=margin:.2em>{line}</div>" for line in lines)}</div>'

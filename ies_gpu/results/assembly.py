@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import Backend, active_backend, backend_of, to_device, to_host
+from ..backend import Backend, active_backend, backend_of, step, to_device, to_host
 from ..backend.array import Array, count_true, spaced_rows
 from ..backend.kernels import plain
-from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates, stray_points
 from ..choice.search import SearchResult
 from ..choice.untangle import turns_said
@@ -21,8 +20,8 @@ from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
 from ..run.run import Run, versions
-from ..validation import check_points
-from .selection import Ranking, Selection, as_words, points_digest
+from ..validation import check_points, points_digest
+from .selection import Ranking, Selection, as_words
 
 if TYPE_CHECKING:
     from ..run.run import Fit, Inputs
@@ -161,7 +160,7 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
     log.keep(judgement.findings)
     reasons = [finding for finding in log.findings if finding.is_doubt]
     found = [] if automatic is None else warnings_for(reasons)
-    found += graph_warnings(about, selection.subset, len(selection.points), run.options, automatic is not None)
+    found += graph_warnings(about, selection.subset, len(selection.points), run.options)
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         found.append(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 
-from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
-from ..backend.array import Array
-from ..backend.machine import cached_property
+from ..backend import at_home, backend_of, cached_property, device_near, get_backend, to_device, to_host
+from ..backend.array import Array, column_units
+from ..choice.faults import mean_over
 from ..choice.naming import coordinate_names
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
-from ..findings import brief, option, refusal
+from ..findings import option, refusal
 from ..options import LOCAL
-from ..parameters.explained import points_at, unexplained_variance
+from ..parameters.judgement import unexplained_variance
 from ..run.run import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .selection import Selection, check_names, names_of, turned, used_points
@@ -113,8 +114,8 @@ class Model:
         return turned(self.coordinates, self.subset, self.rotation)
 
     def transform(
-        self, X_new: Array, *, columns: Sequence[int] | None = None, isolated: str = "nan", device: str = "auto",
-        memory_limit: int | None = None, n_threads: int | None = None, progress: Progress | None = None,
+        self, X_new: Array, *, isolated: str = "nan", device: str = "auto", memory_limit: int | None = None,
+        n_threads: int | None = None, progress: Progress | None = None,
     ) -> Array:  # fmt: skip
         """Place new points in the map, by the Nystrom extension.
 
@@ -124,8 +125,6 @@ class Model:
             New points, with the columns of the training points. If both have names (``feature_names``, a data frame),
             these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
             points, one column per training point; those of a sparse matrix that are not stored are no neighbours.
-        columns : sequence of int, optional
-            Eigenvectors to compute, 0-based; by default the chosen coordinates, turned if they are.
         isolated : {"nan", "nearest"}, default="nan"
             What a point gets that has no training point within the radius: NaN, or the coordinates of the nearest
             training point. Either way there is a warning.
@@ -140,28 +139,22 @@ class Model:
 
         Returns
         -------
-        ndarray of shape (n_new, len(columns))
-            The coordinates of the new points, on the device of ``X_new``.
+        ndarray of shape (n_new, s)
+            The chosen coordinates of the new points, on the device of ``X_new``.
         """
         check_choice("isolated", isolated, ISOLATED)
-        weights = None if columns is not None or self.rotation is None else np.array(to_host(self.rotation))
-        if weights is not None:
-            columns = np.flatnonzero(weights.any(axis=1)).tolist()
-            weights = weights[columns]
-        chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
-        m = self.coordinates.shape[1]
-        if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
-            raise refusal("columns.range", f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
+        weights = None if self.rotation is None else np.array(to_host(self.rotation))
+        used = list(self.subset) if weights is None else np.flatnonzero(weights.any(axis=1)).tolist()
         X_new = self._check_new(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform"):
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
-            values = np.array(to_host(self.eigenvalues))[chosen]
+            values = np.array(to_host(self.eigenvalues))[used]
             new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
             rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
-            found = extend(new, X, Y[:, chosen], values, w, rule, isolated=isolated)
-            return to_device(found if weights is None else found @ backend.asarray(weights), home)
+            found = extend(new, X, Y[:, used], values, w, rule, isolated=isolated)
+            return to_device(found if weights is None else found @ backend.asarray(weights[used]), home)
 
     @at_home
     def inverse_transform(self, Y: Array) -> Array:
@@ -193,7 +186,9 @@ class Model:
             text = f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}"
             raise refusal("Y.columns", text)
         with home.active():
-            found = points_at(Y, X, chosen, min(NEIGHBOURS, len(X)))
+            unit = column_units(chosen)
+            near = KDTree(to_host(chosen / unit)).query(to_host(Y / unit), min(NEIGHBOURS, len(X)))[1]
+            found = mean_over(X, home.asarray(near.reshape(len(Y), -1)))
             found[to_device(missing, home).any(axis=1)] = home.xp.nan
             return found
 
@@ -258,9 +253,6 @@ def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None
     if used.get("entry") != "X":
         text = f"a model needs a selection made from points, and this one was made from a {used.get('entry', 'graph')}"
         raise refusal("model.entry", text, "call select_coordinates with X")
-    if used["bandwidth"] == LOCAL:
-        text = f"a model needs one bandwidth for all points, but this map has {option('bandwidth', 'local')}"
-        raise refusal("model.local", text, f"call select_coordinates with {option('bandwidth', 'fixed')} or a number")
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
     rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
@@ -277,6 +269,9 @@ def make_model(
 
     With precomputed distances or affinities, X holds those between the points, and the model does not keep them.
     """
+    if rule.bandwidth == LOCAL:
+        text = f"new points need one bandwidth for all points, but this map has {option('bandwidth', 'local')}"
+        raise refusal("model.local", text, f"choose with {option('bandwidth', 'fixed')} or a number")
     names = None
     if feature_names is not None:
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))

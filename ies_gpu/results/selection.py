@@ -6,25 +6,21 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..backend import at_home, backend_of, to_host
-from ..backend.array import Array, spaced_rows
-from ..choice.criterion import log_volumes
+from ..backend.array import Array
+from ..choice.criterion import check_spanning, log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
-from ..validation import check_flag, check_integer
+from ..validation import check_integer, points_digest
 from .text import as_plain, summary
 
 if TYPE_CHECKING:
     from .model import Model
-
-SIX_DIGITS = 2.0**20
-ROWS = 64  # of points that tell whether they are the same; so few come from a device at no cost
 
 
 class Ranking(NamedTuple):
@@ -176,12 +172,8 @@ class Selection:
             ``R(S; i)``, the logarithm of the normalised volume; 0 at most.
         """
         bases = bases_of(self)
-        d = bases.shape[2]
-        sets = np.array([sorted(coordinate_numbers(subset, bases.shape[1]))], dtype=np.int32)
-        if sets.shape[1] < d:
-            text = f"subset must have at least {option('intrinsic_dim', d)} members, got {tuple(subset)}"
-            raise refusal("subset.size", text)
-        return log_volumes(bases, sets)[:, 0]
+        numbers = sorted(coordinate_numbers(subset, bases.shape[1]))
+        return log_volumes(bases, check_spanning([numbers], bases, "subset"))[:, 0]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a file, completely or not at all, without pickle.
@@ -218,13 +210,8 @@ class Selection:
 
         return model_of(self, X, feature_names)
 
-    def to_pandas(self, *, every: bool = False) -> Any:
-        """Return the coordinates as a data frame.
-
-        Parameters
-        ----------
-        every : bool, default=False
-            All eigenvectors instead of the chosen ones.
+    def to_pandas(self) -> Any:
+        """Return the chosen coordinates as a data frame.
 
         Returns
         -------
@@ -232,14 +219,12 @@ class Selection:
             Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
             when ``disconnected="largest"`` left some out.
         """
-        check_flag("every", every)
         try:
             import pandas
         except ImportError:
             raise ImportError("to_pandas needs pandas: pip install pandas") from None
-        Y, subset = (self.coordinates, range(self.coordinates.shape[1])) if every else (self.embedding, self.subset)
         index = pandas.Index(to_host(self.points), name="point") if self.index is None else self.index
-        return pandas.DataFrame(to_host(Y), index=index, columns=list(coordinate_names(subset)))
+        return pandas.DataFrame(to_host(self.embedding), index=index, columns=list(self.names))
 
     def to_json(self) -> str:
         """Return the result without its per-point arrays as JSON.
@@ -265,9 +250,8 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
-        cmap : str or dict, optional
-            Matplotlib's name of the colour map for columns of numbers, or names by column. By default "viridis", and a
-            cyclic one for angles.
+        cmap : str, optional
+            Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability : Stability, optional
@@ -317,20 +301,13 @@ def turned(coordinates: Array, subset: Sequence[int], rotation: Array) -> Array:
     return coordinates[:, list(subset)] if rotation is None else coordinates @ rotation
 
 
-def with_turned(selection: Selection, *, bases: bool = False) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Return coordinates, eigenvalues and, if asked for, tangent bases on the host, the chosen ones turned."""
-    Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
-    U = to_host(bases_of(selection)) if bases else None
-    if selection.rotation is None:
-        return Y, values, U
-    S, lengths = list(selection.subset), np.linalg.norm(Y, axis=0)
-    weights = to_host(selection.rotation) * lengths[:, None] / lengths[S]  # of eigenvectors of unit length
-    Y, values, old = Y.copy(), values.copy(), values
-    Y[:, S], values[S] = to_host(selection.embedding), (weights * weights).T @ old
-    if U is not None:
-        U, old = U.copy(), U
-        U[:, S] = np.matmul(weights.T, old)
-    return Y, values, U
+def with_turned(selection: Selection) -> np.ndarray:
+    """Return all coordinates on the host, the chosen ones turned."""
+    Y = to_host(selection.coordinates)
+    if selection.rotation is not None:
+        Y = Y.copy()
+        Y[:, list(selection.subset)] = to_host(selection.embedding)
+    return Y
 
 
 def bases_of(selection: Selection) -> Array:
@@ -415,21 +392,5 @@ def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what:
     """Raise if both have names that differ or come in another order; ``way`` says how to go on."""
     if wanted is None or found is None or tuple(found) == tuple(wanted):
         return
-    if missing := [name for name in wanted if name not in found]:
-        text = f"{what} has no column{'s' * (len(missing) > 1)} {first_few(missing, 8)}, which the training points have"
-        raise refusal("columns.names", text, "rename its columns if they are the same")
     text = f"{what} has other columns, or in another order, than the training points, {first_few(wanted, 8)}"
-    raise refusal("columns.names", text, way)
-
-
-@at_home
-def points_digest(X: Array) -> str:
-    """Return the digest of some rows of points (n, D), evenly spaced, whatever their type and device."""
-    return digest_of_rows(X.shape, to_host(X[backend_of(X).asarray(spaced_rows(len(X), ROWS))]))
-
-
-def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
-    """Return the digest of points from their shape and those rows, to six digits: programs differ in the last ones."""
-    mantissa, exponent = np.frexp(some.astype(np.float64))
-    rounded = np.ldexp(np.round(mantissa * SIX_DIGITS) / SIX_DIGITS, exponent) + 0.0  # -0.0 is 0.0
-    return sha256(f"{shape}".encode() + rounded.tobytes()).hexdigest()
+    raise refusal("columns.names", text, f"{way}, or rename them if they are the same")

@@ -176,9 +176,9 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def in_input_rows(selection: Any, n: int, *, every: bool = False) -> np.ndarray:
-    """Return the chosen or all coordinates, one row per point of the input; those that were left out are NaN."""
-    Y = to_host(selection.coordinates if every else selection.embedding)
+def in_input_rows(selection: Any, n: int) -> np.ndarray:
+    """Return the chosen coordinates, one row per point of the input; those that were left out are NaN."""
+    Y = to_host(selection.embedding)
     whole = np.full((n, Y.shape[1]), np.nan)
     whole[to_host(selection.points)] = Y
     return whole

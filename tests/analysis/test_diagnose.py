@@ -11,13 +11,12 @@ import ies_gpu
 from ies_gpu import diagnose, plot
 from ies_gpu.analysis.diagnose import stretched
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.choice.folds import Sample, collapse
+from ies_gpu.choice.faults import collapse
 from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
 from tests.said import refused
 
 RATIO = 5.3
-OTHER = ies_gpu.laplacian_of_points(np.linspace(0, 1, 900)[:, None], bandwidth=0.1)  # of other points
 LABELS = sorted(
     ((a, b) for a in range(30) for b in range(8) if a + b), key=lambda ab: (ab[0] / RATIO) ** 2 + ab[1] ** 2
 )[:20]
@@ -110,23 +109,6 @@ def test_a_figure_of_eight_crosses_itself():
     assert apart.clean
 
 
-def test_collapse_is_one_where_the_map_holds_everything(rng):
-    Y = rng.normal(size=(300, 4))
-    ratio, near, _, _ = collapse(Y, (0, 1, 2, 3), 8)
-    np.testing.assert_allclose(ratio, 1)
-    brute = np.argsort(((Y[:, None] - Y) ** 2).sum(axis=2), axis=1)[:, 1:9]
-    np.testing.assert_array_equal(near, brute)
-
-
-def test_jacobian_from_the_bases_has_the_metric_of_the_gradients(rng):
-    gradients = rng.normal(size=(30, 6, 2))
-    U, sigma, _ = np.linalg.svd(gradients, full_matrices=False)
-    values = rng.uniform(1, 2, 6)
-    J = Sample(U[:, :, 0], U, sigma**2, values).jacobian((0, 3, 5))
-    own = gradients[:, [0, 3, 5]] / np.sqrt(values[[0, 3, 5]])[None, :, None]
-    np.testing.assert_allclose(J @ J.transpose(0, 2, 1), own @ own.transpose(0, 2, 1), atol=1e-12)
-
-
 def test_a_thin_end_is_not_a_knot(strip):
     """A coordinate that shrinks at one end still tells the points apart, which stretching shows."""
     flat, selection, laplacian = strip
@@ -164,20 +146,17 @@ def test_pictures(strip, tmp_path):
         plot.diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
 
 
-@pytest.mark.parametrize(
-    ("code", "call"),
-    [
-        ("selection.type", lambda found, laplacian: diagnose(np.zeros((3, 2)))),
-        ("bases.not_kept", lambda found, laplacian: diagnose(replace(found, bases=None))),
-        ("n_neighbors.range", lambda found, laplacian: diagnose(found, n_neighbors=2)),
-        ("subset.size", lambda found, laplacian: diagnose(found, subset=(0,))),
-        ("laplacian.rows", lambda found, laplacian: diagnose(found, laplacian=OTHER)),
-        ("X.rows", lambda found, laplacian: diagnose(found, X=np.zeros((5, 2)) + np.eye(5, 2))),
-    ],
-)
-def test_bad_arguments(strip, code, call):
-    with refused(code, (TypeError, ValueError)):
-        call(*strip[1:])
+def test_bad_arguments(strip):
+    found = strip[1]
+    for code, wrong in (
+        ("selection.type", {"selection": np.zeros((3, 2))}),
+        ("bases.not_kept", {"selection": replace(found, bases=None)}),
+        ("subset.size", {"subset": (0,)}),
+        ("laplacian.rows", {"laplacian": ies_gpu.laplacian_of_points(strip[0][:900], bandwidth=0.2)}),
+        ("X.rows", {"X": np.eye(5, 2)}),
+    ):
+        with refused(code, (TypeError, ValueError)):
+            diagnose(**{"selection": found} | wrong)
 
 
 @pytest.mark.parametrize("with_graph", [True, False])

@@ -11,7 +11,7 @@ import pytest
 import ies_gpu
 from ies_gpu import selection_stability
 from ies_gpu.analysis.stability import Stability, chosen_by, matched_subset
-from ies_gpu.choice.search import NearPair, same_up_to_twins
+from ies_gpu.choice.search import same_up_to_twins
 from ies_gpu.datasets import synthetic
 from ies_gpu.findings import NotConvergedError, refusal
 from tests.manifolds import identified, neumann, rectangle
@@ -27,12 +27,12 @@ def strip():
 
 def test_subsamples_choose_the_same_functions(strip):
     points, fit = strip
-    found = selection_stability(fit, X=points, n_refits=6, n_threads=1)
+    found = selection_stability(fit, X=points, n_refits=6)
     assert found.subset == fit.subset and found.n_refits + found.failed_refits == 6
     assert sum(found.refits.values()) == pytest.approx(1)
     assert found.confidence < found.recurrence < 1
     assert found.confidence <= found.confidence_up_to_twins
-    again = selection_stability(fit, X=points, n_refits=6, n_threads=1)
+    again = selection_stability(fit, X=points, n_refits=6)
     assert again.refits == found.refits
     assert all(len(line) <= 80 for line in repr(found).splitlines())
 
@@ -49,7 +49,7 @@ def test_permuted_eigenvectors_are_recognised(strip, rng):
 
 
 def test_twins():
-    pairs = (NearPair(5, 6, 0.02), NearPair(6, 7, 0.03))
+    pairs = ((5, 6), (6, 7))
     shares = {(0, 6): 0.5, (0, 7): 0.25, (0, 5): 0.15, (0, 4): 0.1}
     found = Stability((0, 6), shares, 20, 0, pairs)
     same = [same_up_to_twins((0, 6), other, pairs) for other in ((0, 5), (0, 7), (0, 4), (1, 6))]
@@ -72,13 +72,11 @@ def test_points_that_the_fit_left_out(strip):
         selection_stability(fit, X=points)
 
 
-@pytest.mark.parametrize(
-    "error", [NotConvergedError("no eigenvectors"), refusal("points.too_few", "few points")], ids=str
-)
-def test_a_subsample_without_a_map_does_not_end_the_others(strip, error):
+def test_a_subsample_without_a_map_does_not_end_the_others(strip):
     points, fit = strip
-    unlucky = mock.Mock(side_effect=error)
-    assert chosen_by(unlucky, points, np.arange(500), fit.coordinates, {}) is None
+    unlucky = mock.Mock(side_effect=[NotConvergedError("no eigenvectors"), refusal("points.too_few", "few points")])
+    for _ in range(2):
+        assert chosen_by(unlucky, points, np.arange(500), fit.coordinates, {}) is None
 
 
 def test_subsamples_that_fall_apart_are_told():
@@ -88,50 +86,21 @@ def test_subsamples_that_fall_apart_are_told():
     found = selection_stability(fit, X=points, n_refits=3)
     assert found.failed_refits == 3 and found.confidence is None
     assert "3 of 3 subsamples fell apart" in found.verdict
-    wider = selection_stability(fit, X=points, n_refits=3, bandwidth=8 * 2.1 / 3 / 149)
-    assert wider.failed_refits == 0  # as the advice says: the radius grows with the bandwidth
-    with refused("share.too_few"):
-        selection_stability(fit, X=points, share=0.04)
 
 
-def test_a_graph_of_nearest_neighbours_has_no_radius(strip):
-    """What the selection knows of its graph is dropped where the refits get another."""
+def test_bad_arguments(strip):
     points, fit = strip
-    known = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"n_neighbors": 30, "radius": None}}
-    for made, other in ((fit, {"n_neighbors": 30}), (replace(fit, diagnostics=known), {"radius": 0.3})):
-        assert selection_stability(made, X=points, n_refits=1, n_threads=1, **other).n_refits == 1
-
-
-@pytest.mark.parametrize("s", [1, 2])
-def test_a_curve(s):
-    """d = 1: the first eigenvector, or the first two, in every sample; a closed curve needs two."""
-    angle = np.random.default_rng(0).uniform(0, np.pi, 900)
-    points = np.column_stack([np.cos(angle), np.sin(angle)])
-    fit = ies_gpu.select_coordinates(points, intrinsic_dim=1, subset_size=s, bandwidth=0.1, n_components=5)
-    found = selection_stability(fit, X=points, n_refits=10)
-    assert fit.subset == tuple(range(s)) and found.refits == {fit.subset: 1.0} and found.confidence > 0.85
-
-
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({"n_refits": 0}, "n_refits.range"),
-        ({"X": np.eye(10)[:, :3]}, "X.rows"),
-        ({"n_components": None}, "n_components.type"),
-        ({"share": 0}, "share.range"),
-        ({"bandwith": 0.3}, "options.unknown"),
-        ({"graph": np.eye(3)}, "options.unknown"),
-        ({"selection": 3}, "selection.type"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bad_arguments(strip, options, code):
-    points, fit = strip
-    with refused(code, (ValueError, TypeError)):
-        selection_stability(**{"selection": fit, "X": points} | options)
-    known = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"entry": "kernel"}}
-    with refused("selection.entry"):  # refits need points
-        selection_stability(replace(fit, diagnostics=known), X=points)
+    kernel = fit.diagnostics | {"parameters": fit.diagnostics["parameters"] | {"entry": "kernel"}}
+    for code, wrong in (
+        ("n_refits.range", {"n_refits": 0}),
+        ("X.rows", {"X": points[:10]}),
+        ("share.range", {"share": 0}),
+        ("share.too_few", {"share": 0.004}),
+        ("selection.type", {"selection": 3}),
+        ("selection.entry", {"selection": replace(fit, diagnostics=kernel)}),  # refits need points
+    ):
+        with refused(code, (ValueError, TypeError)):
+            selection_stability(**{"selection": fit, "X": points} | wrong)
 
 
 def sampled_strip(ratio: float, density: float, seed: int):

@@ -20,7 +20,7 @@ import ies_gpu
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
 from ies_gpu.embedding.laplacian import reorder
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.backends import needs_cupy, sent
 from tests.extension import nystrom_extension
 from tests.real_cupy import plugged_in
@@ -80,7 +80,6 @@ ON_DEVICE = {
         for kind in ("DiffusionMap", "IndependentCoordinates")
     },
     "anndata.select": lambda at: ies_gpu.anndata.select(cells(at), use="X_pca", **ALL),
-    "anndata.transform": lambda at: ies_gpu.anndata.transform(mapped(at, "X_pca"), cells(at), isolated="nearest"),
     "datasets.pairwise_distances": lambda at: datasets.pairwise_distances(at.R),
     "datasets.planar_angles": lambda at: datasets.planar_angles(at.R),
     "datasets.torsion_features": lambda at: datasets.torsion_features(at.R, [(0, 1, 2, 3)]),
@@ -98,11 +97,8 @@ ON_HOST = {
     "Selection.save": lambda at: (at.selection.save(at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
     "Model.save": lambda at: (at.model.save(at.folder / "model.npz"), ies_gpu.load(at.folder / "model.npz")),
     "anndata.select(X)": lambda at: ies_gpu.anndata.select(cells(at, sparse=True), use="X", **ALL),
-    "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(
-        cells(at), use="connectivities", bandwidth=BANDWIDTH, n_components=6
-    ),
+    "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(cells(at), use="connectivities", **ALL),
     "anndata.select(distances)": lambda at: ies_gpu.anndata.select(cells(at), use="distances", **ALL),
-    "anndata.transform(X)": lambda at: ies_gpu.anndata.transform(mapped(at, "X"), cells(at, sparse=True)),
     "Model.inverse_error": lambda at: at.model.inverse_error,
     **{
         f"{kind}.inverse_error_": lambda at, kind=kind: at.fitted[kind].inverse_error_
@@ -121,13 +117,6 @@ def cells(at, *, sparse: bool = False) -> SimpleNamespace:
     X = at.X if not sparse else at.sparse_X
     parts = {"obsm": {"X_pca": at.X}, "obsp": {"connectivities": at.kernel, "distances": at.graph}}
     return SimpleNamespace(X=X, n_obs=400, uns={}, var_names=["x", "y", "z"], **parts)
-
-
-def mapped(at, use: str) -> SimpleNamespace:
-    """The same with a map in it."""
-    made = cells(at, sparse=use == "X")
-    ies_gpu.anndata.select(made, use=use, **ALL)
-    return made
 
 
 def devices_in(value) -> set[int]:

@@ -69,19 +69,6 @@ def test_volumes_that_are_rounded_otherwise_reject_no_set():
     assert expected.passed and (found.subset, found.zeta, found.passed) == (expected.subset, expected.zeta, True)
 
 
-# --- greedy ---
-
-
-def test_greedy_with_as_many_coordinates_as_dimensions_is_enumeration(rng, on):
-    """Of more, every step is the best by brute force: see ``check_greedy_order`` in ``tests/validation``."""
-    U, values = frames(rng, d=3)
-    for zeta in ("auto", 0.2):
-        found, expected = (on(f)(U, values, subset_size=3, zeta=zeta) for f in (search_greedy, search_exhaustive))
-        assert (found.subset, found.zeta, found.path) == (expected.subset, expected.zeta, expected.path)
-        np.testing.assert_array_equal(found.regrets, expected.regrets)
-        assert found.details["guarantee"] == "exact" and found.details["method"] == "greedy"
-
-
 # --- bounds ---
 
 
@@ -219,19 +206,14 @@ def test_equal_coordinates_and_equal_eigenvalues(rng, search):
     assert zeros.subset == (0, 1, 2)  # every set has lost rank everywhere: the penalty decides
 
 
-@pytest.mark.parametrize(
-    ("search", "wrong", "code"),
-    [
+def test_wrong_arguments(rng):
+    U, values = frames(rng)
+    for search, wrong, code in (
         (search_greedy, {"subset_size": 1}, "subset_size.range"),
         (search_submodular, {"zeta": -1.0}, "zeta.range"),
         (search_branch_and_bound, {"node_limit": -1}, "node_limit.range"),
-    ],
-)
-def test_wrong_arguments(rng, search, wrong, code):
-    U, values = frames(rng)
-    with refused(code):
-        search(U, values, **{"subset_size": 3, **wrong})
-    with refused("eigenvalues.number"):
-        search(U, values[:-1], subset_size=3)
-    with refused("bases.shape"):  # leaving one out must leave one
-        search(U[:1], values, subset_size=3)
+        (search_greedy, {"eigenvalues": values[:-1]}, "eigenvalues.number"),
+        (search_greedy, {"bases": U[:1]}, "bases.shape"),  # leaving one out must leave one
+    ):
+        with refused(code):
+            search(**{"bases": U, "eigenvalues": values, "subset_size": 3} | wrong)

@@ -69,10 +69,6 @@ def test_it_writes_nothing_and_fits_80_columns(points, tmp_path, capsys):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_cluster_is_refused(points):
-    assert cli.main(["fit", points, *FIT, "--dry-run", "--scheduler", "tcp://node1:8786"]) == 2
-
-
 @pytest.mark.parametrize("seconds", [3600.0, 1.0, None])
 def test_long_work_is_announced(seconds):
     stream = io.StringIO()

@@ -2,14 +2,13 @@
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
 
 from ies_gpu import cli, load
 
-from .conftest import FIT, HOPELESS
+from .conftest import FIT
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -52,18 +51,3 @@ def test_without_numbers_they_are_found(points, tmp_path, capsys):
     assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
     stages = list(dict.fromkeys(line.split()[0] for line in err.splitlines()))  # a close choice is scanned again
     assert stages == ["read", "checks", "dimension", "scan", "untangle", "verdict", "result", "write"]
-
-
-def test_what_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch):
-    (tmp_path / "folder.npz").mkdir()
-    for option, output, status, words in (
-        ("-o", tmp_path / "no" / "run.npz", 1, "does not exist"),
-        ("-o", tmp_path / "folder.npz", 1, "is a folder"),
-        ("--plot", "map.txt", 2, "--plot must end in .png, .pdf or .svg, got map.txt"),
-        ("--plot", tmp_path / "nowhere" / "map.png", 1, "does not exist"),
-        ("--plot", tmp_path / "map.png", 1, "ies-gpu[plot]"),
-    ):
-        if "[plot]" in words:
-            monkeypatch.setitem(sys.modules, "matplotlib", None)
-        assert cli.main(["fit", points, *FIT, *HOPELESS, option, str(output)]) == status
-        assert words in capsys.readouterr().err

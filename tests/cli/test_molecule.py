@@ -7,8 +7,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from ies_gpu import cli, datasets, load
-from ies_gpu.cli.molecule import reduced
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.datasets.molecules import principal_components
 from tests.extras import needed
 
 from .conftest import HOPELESS
@@ -72,41 +71,19 @@ def test_principal_components_of_a_sample_are_those_of_all_frames(rng):
     """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
     R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)
     molecule = datasets.Trajectory(R, np.array(Z + Z[1:]))
-    whole, _ = reduced(molecule, "distances")
-    parts, _ = reduced(molecule, "distances", sample=21 * 120)
+    whole, _ = principal_components(molecule, "distances")
+    parts, _ = principal_components(molecule, "distances", sample=21 * 120)
     assert whole.shape == parts.shape == (500, 21)
     np.testing.assert_allclose(pdist(whole), pdist(parts), atol=1e-9)  # all 21 are kept: only turned
 
 
 @pytest.mark.filterwarnings("always::ies_gpu.IESWarning")
-def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
-    """Frames of both hands: the map by torsions is a circle, that by angles folds it."""
+def test_of_frames_of_both_hands_it_is_said_that_torsions_keep_the_sign(folder, capsys):
     needed("ase", "molecules")
-    torsion = np.linspace(-np.pi, np.pi, N, endpoint=False)
-    np.savez(folder / "both.npz", R=turned(torsion), z=Z)
-    R2 = {}
+    np.savez(folder / "both.npz", R=turned(np.linspace(-np.pi, np.pi, N, endpoint=False)), z=Z)
     for kind in ("torsions", "angles"):
         assert fit(folder, "both.npz", "--features", kind) == 0
-        found = load(folder / "run.npz")
-        R2[kind] = 1 - unexplained_variance(np.sin(torsion)[found.points, None], found.embedding)
-        lost = "--features torsions keeps it" in " ".join(capsys.readouterr().err.split())
-        assert lost is (kind == "angles")
-    assert R2["torsions"] > 0.99 and R2["angles"] < 0.1
-
-
-@pytest.mark.filterwarnings("ignore")  # of these libraries, about others
-def test_a_trajectory_with_its_topology(folder):
-    made = needed("MDAnalysis", "molecules").Universe.empty(4, trajectory=True)
-    needed("ase", "molecules")
-    made.add_TopologyAttr("element", ["H", "O", "O", "H"])
-    made.add_TopologyAttr("name", ["H", "O", "O", "H"])
-    made.load_new(datasets.load_molecule(folder / "peroxide.npz").R)
-    made.atoms.write(folder / "top.pdb")
-    made.atoms.write(folder / "traj.dcd", frames="all")
-    assert fit(folder, "peroxide.npz") == 0
-    wanted = load(folder / "run.npz").embedding
-    assert fit(folder, "traj.dcd", "--topology", str(folder / "top.pdb")) == 0
-    np.testing.assert_allclose(load(folder / "run.npz").embedding, wanted, atol=1e-3 / np.sqrt(N))
+        assert ("--features torsions keeps it" in " ".join(capsys.readouterr().err.split())) is (kind == "angles")
 
 
 @pytest.mark.parametrize(
@@ -117,8 +94,9 @@ def test_a_trajectory_with_its_topology(folder):
         ("peroxide.npz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
         ("peroxide.npz", ["--columns", "a"], 2, "are for tables, not for molecules"),
         ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
-        ("traj.xtc", [], 1, "use 'ies-gpu fit' with --topology"),
-        ("large.npz", [], 1, "; use --features distances or torsions, or --atoms"),
+        ("traj.xtc", ["--topology", "no.pdb"], 1, "no.pdb does not exist"),
+        ("traj.xtc", [], 1, "reads trajectories with --topology"),
+        ("large.npz", [], 1, "choose fewer atoms, distances or torsions"),
     ],
 )
 def test_what_does_not_work_is_said_before_the_run(folder, name, more, status, words, capsys):

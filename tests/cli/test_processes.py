@@ -45,7 +45,7 @@ def test_the_installed_command_begins_where_ctrl_c_is_heard():
     assert re.fullmatch(r"ies-gpu \d+\.\d+\.\d+\S*\n", python("-m", "ies_gpu", "--version").stdout)
 
 
-@pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit", "argparse"])
+@pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit"])
 def test_ctrl_c_while_the_command_line_is_imported(module):
     """The program begins in a module that imports nothing, and ends without a traceback."""
     code = f"""

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ies_gpu.constraints import Bytes, Device, Integer, Length, Metric, Number, Path, Percentile, Seed, Switch, Words
+from ies_gpu.constraints import Bytes, Device, Integer, Length, Number, Percentile, Seed, Switch, Words
+from tests.said import refused
 
 LENGTH = Length() | Words("auto", "fixed") | None
 
@@ -36,26 +37,20 @@ def test_a_value_is_taken_as_plain_python(accepts, value, used):
     ("accepts", "value", "kind", "words"),
     [
         (Number(), True, TypeError, "must be a finite number greater than 0"),
-        (Number(), 10**400, ValueError, "finite number greater than 0"),
         (Number(0, 1, closed=True), 2, ValueError, "between 0 and 1"),
-        (Integer(1), 2.0, TypeError, "must be an integer"),
         (Integer(2, 5), 6, ValueError, "between 2 and 5"),
         (Length(), 1e200, ValueError, "so that its square is a float"),
         (Percentile(), 0.75, ValueError, "pass 75 if that is a share"),
-        (Bytes(), 10, ValueError, "at least 1048576"),
         (LENGTH, "wide", ValueError, "must be a finite number greater than 0, 'auto' or 'fixed', got 'wide'"),
-        (LENGTH, [], TypeError, "'auto' or 'fixed', got"),
         (Words("a", "b"), 3, ValueError, "one of 'a', 'b'"),
-        (Switch(), 1, TypeError, "True or False"),
         (Device(), "tpu", ValueError, "'cuda:N'"),
-        (Path(), 3, TypeError, "a path"),
-        (Metric("euclidean"), "manhattan", ValueError, "radius_neighbors_graph.*metric='manhattan'"),
-        (Seed(0), -1, ValueError, "at least 0"),
+        (Words("a", "b", advice="or c"), "c", ValueError, "one of 'a', 'b', got 'c'; or c"),
     ],
 )
 def test_what_is_refused_is_named_with_what_is_accepted(accepts, value, kind, words):
-    with pytest.raises(kind, match=f"^name .*{words}"):
+    with refused("name.*", kind) as caught:
         accepts.check("name", value)
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

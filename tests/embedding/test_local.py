@@ -7,7 +7,7 @@ import pytest
 
 from ies_gpu import IndependentCoordinates, cometric, diffusion_map, laplacian_of_points, load, select_coordinates
 from ies_gpu.embedding.local import local_bandwidths, local_kernel, local_laplacian
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.manifolds import rectangle
 from tests.said import refused
 

@@ -246,7 +246,7 @@ def npz(**arrays):
     [
         ("points.npy", npy(POINTS)[:20], "damaged"),
         ("points.npy", npy(POINTS).replace(b", }", b",  "), "damaged"),  # a bracket that nothing closes
-        ("points.npy", npz(X=POINTS), "ending"),
+        ("points.npy", npz(X=POINTS), "damaged"),
         ("points.npy", npy(np.array([[1, "a"]], dtype=object)), "dtype"),
         ("points.npy", npy(np.arange(4.0)), "shape"),
         ("points.npy", npy(POINTS[None]), "shape"),
@@ -254,9 +254,9 @@ def npz(**arrays):
         ("points.npy", npy(np.array([["a"]])), "dtype"),
         ("points.npy", npy(POINTS + 1j), "dtype"),
         ("points.npz", npz(X=POINTS).replace(b", }", b",  "), "damaged"),
-        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "encoding"),
-        *((f"points{ending}", b"", "empty") for ending in (".npy", ".npz", ".csv", ".h5")),
-        *((f"points{ending}", b"noise" * 100, "damaged") for ending in (".npy", ".npz", ".h5")),
+        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "damaged"),
+        ("points.csv", b"", "empty"),
+        *((f"points{ending}", text, "damaged") for ending in (".npy", ".npz", ".h5") for text in (b"", b"noise" * 100)),
     ],
 )
 def test_wrong_files_say_what_is_wrong(tmp_path, name, content, code):

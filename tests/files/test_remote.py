@@ -2,6 +2,8 @@
 
 import json
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from ies_gpu.files import remote
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import check_output
 from tests.comparison import assert_equal_selections
+from tests.extras import needed
 from tests.files.stores import serving, store  # noqa: F401 - a fixture
 from tests.said import refused
 
@@ -23,7 +26,6 @@ HOPELESS = ["--bandwidth", "1e-9", "--quiet"]
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "--quiet", "--json"]
 both = pytest.mark.parametrize("store", ["s3", "gs"], indirect=True)
 amazon = pytest.mark.parametrize("store", ["s3"], indirect=True)
-google = pytest.mark.parametrize("store", ["gs"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +97,7 @@ WRONG = [
     (["SCHEME:///points.npy"], "SCHEME:///points.npy has no bucket"),
     ([THERE, "-o", "SCHEME:///run.npz"], "SCHEME:///run.npz has no bucket"),
     ([THERE, "-o", "SCHEME://jobs/run.npz#token=x"], "must have no user, query or fragment"),
-    (["SCHEME://jobs/in/bad.npy"], "SCHEME://jobs/in/bad.npy is not an .npy file"),
-]
-GOOGLE = [
-    (["gs://closed/points.npy"], "gs://closed/points.npy: no credentials were found; set GOOGLE_APPLICATION_"),
-    ([THERE, "-o", "gs://closed/run.npz"], "gs://closed: no credentials were found; set GOOGLE_APPLICATION_"),
-    (["gs://private/points.npy"], "gs://private/points.npy: access was refused (Forbidden"),
-    (["gs://busy/points.npy"], "gs://busy/points.npy: reading failed (HttpError: Backend Error"),
-    ([THERE, "-o", "gs://busy/run.npz"], "gs://busy: the place for the result was not found (HttpError"),
+    (["SCHEME://jobs/in/bad.npy"], "SCHEME://jobs/in/bad.npy is cut short or damaged"),
 ]
 
 
@@ -110,12 +105,10 @@ GOOGLE = [
 def test_what_is_wrong_is_said_before_the_work(store, capsys):  # noqa: F811
     """Which would end by another error."""
     store.put("in/bad.npy", b"no array")
-    for arguments, words in WRONG + (GOOGLE if store.scheme == "gs" else []):
+    for arguments, words in WRONG:
         assert cli.main(["fit", *(part.replace("SCHEME", store.scheme) for part in arguments), *HOPELESS]) == 1
         err = capsys.readouterr().err
         assert words.replace("SCHEME", store.scheme) in err and err.count("\n") == 1, err
-    if store.scheme == "gs":
-        check_output("gs://private/run.npz", ".npz")  # may be written, though not looked at
 
 
 @amazon
@@ -123,36 +116,36 @@ def test_no_credentials_and_no_extra(store, monkeypatch, tmp_path):  # noqa: F81
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with refused("url.credentials", PermissionError) as caught:
+    with refused("url.failed", ConnectionError) as caught:
         read_points("s3://jobs/in/points.npy")
     assert "set AWS_ACCESS_KEY_ID" in str(caught.value)
-    with refused("url.credentials", PermissionError):
+    with refused("url.failed", ConnectionError):
         check_output("s3://jobs/out/run.npz", ".npz")
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with refused("url.extra", ImportError):
         read_points("s3://jobs/in/points.npy")
 
 
-@google
-def test_an_empty_bucket_is_a_place_for_results(store, monkeypatch):  # noqa: F811
-    """Who has the role of an object administrator may list the bucket, but not ask about it."""
-    store.client.rm_file("jobs/in/points.npy")
-    usual, asked = type(store.client)._call, []
+def test_a_bucket_that_may_not_be_looked_at_or_is_empty_is_a_place_for_results():
+    """Who has the role of an object administrator at Google may list a bucket, but not ask about it."""
 
-    async def call(self, method, path, *arguments, **options):
-        if path == "b/jobs":
-            asked.append(path)
-            raise OSError("Forbidden: b/jobs")
-        return await usual(self, method, path, *arguments, **options)
+    def answer(found):
+        if isinstance(found, Exception):
+            raise found
 
-    monkeypatch.setattr(type(store.client), "_call", call)
-    check_output("gs://jobs/run.npz", ".npz")
-    assert asked
-    with refused("url.missing", FileNotFoundError):
-        check_output("gs://nowhere/run.npz", ".npz")
+    missing = FileNotFoundError("jobs")
+    for about, listed, code in (
+        (OSError("Forbidden: b/jobs"), None, ""), (PermissionError("Forbidden"), None, ""), (missing, [], ""),
+        (missing, missing, "url.missing"), (OSError("Backend Error"), None, "url.failed"),
+    ):  # fmt: skip
+        system = SimpleNamespace(info=lambda _, about=about: answer(about), ls=lambda _, listed=listed: answer(listed))
+        with refused(code, OSError) if code else nullcontext():
+            remote.check_remote_output("gs://jobs/run.npz", lambda bucket, system=system: (system, bucket))
 
 
 def test_points_from_the_web(points, tmp_path):
+    for library in ("aiohttp", "fsspec"):
+        needed(library, "test-cloud")
     np.save(tmp_path / "points.npy", points)
     np.save(tmp_path / "cut.npy", points)
     with serving(tmp_path) as website:
@@ -160,7 +153,7 @@ def test_points_from_the_web(points, tmp_path):
         for name, kind, code in (
             ("cut.npy", ConnectionError, "url.failed"),
             ("no.npy", FileNotFoundError, "url.missing"),
-            ("private.npy", PermissionError, "url.refused"),
+            ("private.npy", ConnectionError, "url.failed"),
             ("points.xyz", ValueError, "file.ending"),  # not fetched: it is not there either
             ("folder/", ValueError, "file.ending"),
         ):
@@ -181,12 +174,9 @@ def test_urls_are_told_from_paths():
     "arguments",
     [
         ["fit", "points.npy", "-o", "https://me:hush@host/run.npz?sig=hush"],
-        ["fit", "points.npy", "-o", "s3://jobs/run.txt?sig=hush"],
         ["fit", "points.npy", "--checkpoint", "https://me:hush@host/folder"],
-        ["fit", "simplecache::https://me:hush@host/points.npy"],
         ["fit", "git+https://me:hush@host/x.npy#hush", "--plot", "a.png"],
         ["transform", "model.npz", "points.npy", "-o", "https://me:hush@host/phi.npy?sig=hush"],
-        ["show", "git+https://me:hush@host/run.npz#hush"],
     ],
 )
 def test_secrets_in_urls_are_not_told_when_they_are_refused(arguments, capsys):

@@ -1,4 +1,4 @@
-"""A finding: its sentence for Python and for the command line, who hears it, and what a file keeps of it."""
+"""A finding: the verdict from it, what carries it, and who hears it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import threading
 import warnings
 from dataclasses import replace
 
-import pytest
-
-from ies_gpu import IESWarning, load, select_coordinates
+from ies_gpu import IESWarning
 from ies_gpu.findings import (
     LIGHT,
     DisconnectedGraphError,
@@ -26,10 +24,8 @@ from ies_gpu.findings import (
     warnings_for,
     without_repeats,
 )
-from tests.manifolds import rectangle
 from tests.said import warned
 
-X, _, EPS = rectangle(400, 2.3, degree=60)
 FEW, REGRET = light("choice.few_points", "only 400 points"), grave("choice.regret", "no set passes")
 TOUCH = light("choice.nearly_touch", "parts touch", "look at the map")
 
@@ -83,15 +79,6 @@ def test_one_thread_listens_and_no_other():
     other.join()
     assert [finding.code for finding in found + heard] == ["of.first", "of.second"]
     assert list(warnings.filters) == filters
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_a_result_keeps_its_findings_in_a_file(tmp_path):
-    found = select_coordinates(X, n_components=8)
-    assert found.findings and found.verdict == verdict_on(found.findings)
-    found.save(tmp_path / "run.npz")
-    again = load(tmp_path / "run.npz")
-    assert again.findings == found.findings and again.verdict == found.verdict
 
 
 def test_who_listens_first_hears_and_a_teller_reaches_those_who_listened_before():

@@ -58,7 +58,7 @@ def test_every_flag_is_one_of_fit():
 
 
 def test_advice_for_the_command_line_belongs_to_findings_that_there_are():
-    kinds = codes("warning", "light", "refusal", "say") | {"not_finite", "not_finite_columns", "--points.columns"}
+    kinds = codes("warning", "light", "refusal", "say") | {"not_finite", "metric.choice", "--points.columns"}
     assert set(ADVICE) <= kinds
 
 

@@ -10,7 +10,7 @@ from ies_gpu import DiffusionMap, IndependentCoordinates
 PARTS = "its data are two clusters or more, and a graph in parts is an error by design"
 DIRECTIONS = "its data have rows or columns without a direction, which these metrics need"
 NO_KERNEL = "its data are products of rows, in which a point is not nearest to itself: no affinities of a map"
-NOT_SQUARE = "its matrix with NaN is not square, which is said first; square ones are in test_estimator_inputs.py"
+NOT_SQUARE = "its matrix with NaN is not square, which is said first; square ones are in test_scikit_learn.py"
 TOO_SMALL = "its data have one column or three rows, too few for two dimensions"
 IRIS = ["check_positive_only_tag_during_fit"]
 ONE_COLUMN = ["check_fit2d_1feature"]

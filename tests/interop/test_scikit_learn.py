@@ -1,4 +1,4 @@
-"""The transformers as scikit-learn sees them: its own checks, pipelines, searches, names, frames."""
+"""The transformers as scikit-learn sees them: its own checks, pipelines, names, frames; distances and neighbours."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import ies_gpu
 from ies_gpu import DiffusionMap, DisconnectedGraphError, IndependentCoordinates, datasets, load, select_coordinates
-from ies_gpu.backend import backend_of
-from ies_gpu.embedding import nystrom
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 from tests.said import refused, warned
 
@@ -29,13 +30,20 @@ EXCEPTIONS = {
     "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
     '`disconnected="largest"` it passes',
 }
+NOT_SQUARE = {"check_estimators_nan_inf": "its matrix with NaN is not square, which is said first"}
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
 DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 @parametrize_with_checks(
-    [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(disconnected="largest")],
-    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.disconnected == "auto" else {},
+    [
+        *(DiffusionMap(), DiffusionMap(metric="precomputed", bandwidth=1.0)),
+        *(IndependentCoordinates(), IndependentCoordinates(disconnected="largest")),
+    ],
+    expected_failed_checks=lambda estimator: (
+        NOT_SQUARE if estimator.metric == "precomputed" else EXCEPTIONS if estimator.disconnected == "auto" else {}
+    ),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -116,21 +124,20 @@ def test_a_grid_is_searched(roll):
 def test_points_left_out_of_the_graph_count_as_new(strip):
     X = np.vstack([strip.X, [[1e3, 0, 0]]])
     for isolated, missing in (("nearest", 0), ("nan", 2)):
-        with warned("graph.left_out"), warned("points.isolated") as said:
+        with warned("graph.left_out"):
             fitted = chooser(disconnected="largest", isolated=isolated).fit(X)
-        assert "1 of 1,001 training points" in said[0].text and said[0].text.endswith("(rows 1000)")
         with warned("new_points.isolated"):
             again = fitted.transform(X)
         np.testing.assert_allclose(fitted.embedding_, again, rtol=0, atol=1e-8)
         assert np.isnan(again).sum() == missing == np.isnan(again[-1]).sum()
 
 
-def test_few_points_are_guessed_with_a_warning(strip):
-    for estimator in (DiffusionMap(3), IndependentCoordinates()):
-        with warned("points.guessed"):
-            found = estimator.fit(strip.X[:60])
-        assert found.bandwidth_ == few_points_bandwidth(strip.X[:60])
-    assert found.subset_size_ == 2
+def test_the_bandwidth_of_few_points_is_guessed_with_a_warning(strip):
+    with warned("points.guessed"):
+        every = DiffusionMap(3).fit(strip.X[:60])
+    with warned("points.guessed"), warned("choice.doubtful"):
+        found = IndependentCoordinates().fit(strip.X[:60])
+    assert every.bandwidth_ == found.bandwidth_ == few_points_bandwidth(strip.X[:60])
     DiffusionMap(3, bandwidth=4.0).fit(strip.X[:60])  # no warning, which would be an error
     with warned("points.fewer_components"):
         assert DiffusionMap(bandwidth=5.0, radius=14.0).fit(strip.X[:15]).embedding_.shape == (15, 13)
@@ -155,72 +162,33 @@ def test_the_guessed_bandwidth_connects_but_does_not_join_all(scale):
     assert few_points_bandwidth(line) == pytest.approx(scale * np.sqrt(8) / 3, rel=1e-12)
 
 
-WRONG = [
-    {"isolated": "drop"}, {"disconnected": "all"}, {"dtype": "float16"}, {"bandwidth": -1.0}, {"bandwidth": "x"},
-    {"tol": 0}, {"subset_size": "x"}, {"intrinsic_dim": 0},
-]  # fmt: skip
-
-
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@pytest.mark.parametrize("n", [50, 1000])
 @pytest.mark.parametrize("estimator", [DiffusionMap, IndependentCoordinates])
-@pytest.mark.parametrize("wrong", WRONG)
-def test_parameters_are_checked_in_fit(estimator, wrong, strip):
-    (name,) = wrong
-    if name in estimator().get_params():
-        made = estimator(**wrong)  # never here
-        for n in (50, 1000):
-            with refused(f"{name}.*", (TypeError, ValueError)):
-                made.fit(strip.X[:n])
+def test_parameters_are_checked_in_fit(estimator, n, strip):
+    wrong = {"isolated": "drop", "disconnected": "all", "dtype": "float16", "bandwidth": -1.0, "tol": 0}
+    wrong |= {} if estimator is DiffusionMap else {"subset_size": "x", "intrinsic_dim": 0}
+    for name, value in wrong.items():
+        made = estimator(**{name: value})  # never here
+        with refused(f"{name}.*", (TypeError, ValueError)):
+            made.fit(strip.X[:n])
 
 
-def test_transformers_on_the_device(cupy, strip, tmp_path):
-    points, sizes = strip.X[:500], {"bandwidth": 0.9, "n_components": 8}
-    known = sizes | {"intrinsic_dim": 2, "subset_size": 2}
-    selection = select_coordinates(points, device="cpu", **known)
-    chooser = IndependentCoordinates(device="cuda", **known).fit(points)
-    np.testing.assert_allclose(np.abs(chooser.embedding_), np.abs(selection.embedding), rtol=0, atol=1e-7)
-    np.testing.assert_allclose(chooser.transform(points[:9]), chooser.embedding_[:9], rtol=0, atol=1e-8)
-    mapped = DiffusionMap(**sizes).fit(cupy.asarray(points))
-    assert isinstance(mapped.embedding_, cupy.ndarray) and mapped.n_features_in_ == 3
-    back = mapped.transform(cupy.asarray(points[:9]))
-    np.testing.assert_allclose(back.get(), mapped.embedding_[:9].get(), rtol=0, atol=1e-8)
+def test_tables_of_arrays_on_the_device(cupy, strip):
+    """Which scikit-learn cannot make: it takes arrays of the host only."""
+    points = cupy.asarray(strip.X[:500])
+    mapped = DiffusionMap(bandwidth=0.9, n_components=8).fit(points)
+    back = mapped.transform(points[:5])
+    np.testing.assert_allclose(back.get(), mapped.embedding_[:5].get(), rtol=0, atol=1e-8)
     with pytest.raises(ValueError, match="2 features"):
-        mapped.transform(cupy.asarray(points[:9, :2]))
-    mapped.model_.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz").transform(points[:9], device="cpu")
-    np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)
-    with config_context(transform_output="pandas"):  # scikit-learn would make a table of arrays of the host only
-        tables = [mapped.transform(cupy.asarray(points[:5]))]
-    tables.append(mapped.set_output(transform="pandas").transform(cupy.asarray(points[:5])))
+        mapped.transform(points[:9, :2])
+    with config_context(transform_output="pandas"):
+        tables = [mapped.transform(points[:5])]
+    tables.append(mapped.set_output(transform="pandas").transform(points[:5]))
     for table in tables:
         assert isinstance(table, pandas.DataFrame) and list(table.columns)[:2] == ["phi1", "phi2"]
-        np.testing.assert_allclose(table.to_numpy(), back.get()[:5], atol=1e-12)
-    assert isinstance(mapped.set_output(transform="default").transform(cupy.asarray(points[:5])), cupy.ndarray)
-
-
-def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, monkeypatch):
-    """Of points on the host it took the CPU, whatever device the run had."""
-    where, original = [], nystrom.kernel_sums
-    watched = lambda new, X, *args, **more: (where.append(backend_of(X).device), original(new, X, *args, **more))[1]  # noqa: E731
-    monkeypatch.setattr(nystrom, "kernel_sums", watched)
-    points, sizes = strip.X[:500], {"bandwidth": 0.9, "n_components": 8}
-    fitted = DiffusionMap(device="cuda", **sizes).fit(points)
-    for device in ("cuda", "cpu"):  # a model stays where its run was
-        selection = select_coordinates(points, device=device, intrinsic_dim=2, subset_size=2, **sizes)
-        np.testing.assert_allclose(selection.model(points).degrees, fitted.model_.degrees, rtol=1e-12)
-    assert where == ["cuda:0", "cuda:0", "cpu"]
-
-
-@pytest.mark.parametrize("scale", ["unit", "rms", "diffusion"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_new_points_in_every_scale_and_metric(strip, scale, metric):
-    X = strip.X[:300] + [20, 5, 9]
-    bandwidth = {"euclidean": 1.2, "cosine": 0.05}[metric]
-    for estimator in (
-        chooser(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=10),
-        DiffusionMap(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=5),
-    ):
-        np.testing.assert_allclose(estimator.fit(X).transform(X), estimator.embedding_, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(table.to_numpy(), back.get(), atol=1e-12)
+    assert isinstance(mapped.set_output(transform="default").transform(points[:5]), cupy.ndarray)
 
 
 def test_precomputed_distances_in_a_search_and_in_parts(strip):
@@ -229,17 +197,11 @@ def test_precomputed_distances_in_a_search_and_in_parts(strip):
     search = GridSearchCV(pipe, {"independentcoordinates__bandwidth": [1.5, 2.0]}, cv=3)
     assert search.fit(pairwise_distances(X), y).best_score_ > 0.8  # folds take rows and columns
     apart = pairwise_distances(np.vstack([X, X[:3] + 1000]))
-    with warned("graph.left_out"), warned("points.isolated"):
+    with warned("graph.left_out"):
         fitted = chooser(bandwidth=1.5, metric="precomputed", disconnected="largest").fit(apart)
     with warned("new_points.isolated"):
         placed = fitted.transform(apart)
     np.testing.assert_allclose(placed[:300], fitted.embedding_[:300], atol=1e-6)
-
-
-def test_progress_is_shown(strip):
-    told = []
-    chooser(progress=lambda stage, done, total: told.append(stage)).fit(strip.X[:300] * 0.6)
-    assert {"graph", "eigenvectors", "search"} <= set(told)
 
 
 def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
@@ -260,3 +222,135 @@ def test_what_is_no_number_is_named_with_its_row_and_column(estimator, frame):
         assert words in str(caught.value)
     with refused("X.not_finite"):
         clone(estimator).fit(frame).transform(spoiled)
+
+
+def same_map(a, b, atol=1e-6):
+    signs = np.sign((a * b).sum(axis=0))
+    np.testing.assert_allclose(a * signs, b, rtol=0, atol=atol)
+
+
+# --- neighbours ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops):
+    sizes = SIZES if make is IndependentCoordinates else {"n_components": 4}
+    fitted = make(n_neighbors=20, bandwidth=1.0, self_loops=self_loops, **sizes).fit(strip.X)
+    np.testing.assert_allclose(fitted.transform(strip.X), fitted.embedding_, rtol=0, atol=1e-6)
+    near = fitted.transform(strip.X[:9] + 0.01)
+    assert np.abs(near - fitted.embedding_[:9]).max() < 0.2  # near their neighbours
+
+
+def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(strip):
+    fitted = DiffusionMap(4, n_neighbors=20).fit(strip.X)
+    nearest = np.sort(pairwise_distances(strip.X), axis=1)
+    assert fitted.bandwidth_ == pytest.approx(np.median(nearest[:, 20]), rel=1e-9)
+    with warned("points.fewer_neighbors"):
+        DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
+
+
+# --- distances and affinities ----------------------------------------------------------------------------------------
+
+
+def test_nearest_neighbours_of_scikit_learn_in_a_pipeline(strip):
+    """Its graph is one-way, with the zero distance of each point to itself."""
+    X, new = strip.X[:500], strip.X[500:700]
+    pipe = make_pipeline(
+        KNeighborsTransformer(n_neighbors=20, mode="distance"), DiffusionMap(3, metric="precomputed", bandwidth=0.9)
+    )
+    found = pipe.fit_transform(X)
+    kernel = ies_gpu.gaussian_kernel(ies_gpu.knn_graph(X, n_neighbors=20), bandwidth=0.9)
+    expected = ies_gpu.diffusion_map(ies_gpu.graph_laplacian(kernel), n_components=3).coordinates * np.sqrt(len(X))
+    same_map(found, expected)
+    placed = pipe.transform(new)
+    nearest = pairwise_distances(new, X).argmin(axis=1)
+    assert placed.shape == (200, 3) and np.corrcoef(placed[:, 0], found[nearest, 0])[0, 1] > 0.99
+    regression = make_pipeline(*(step for _, step in pipe.steps), LinearRegression())
+    assert cross_val_score(regression, X, strip.truth[:500, 0], error_score="raise").min() > 0.5
+
+
+def test_a_one_way_graph_is_made_symmetric_and_that_is_said(strip):
+    one_way = kneighbors_graph(X := strip.X[:700], 20, mode="distance")
+    assert abs(one_way - one_way.T).max() > 0
+    found = select_coordinates(graph=one_way, bandwidth=0.9, **SIZES)
+    both = select_coordinates(graph=ies_gpu.knn_graph(X, n_neighbors=20), bandwidth=0.9, **SIZES)
+    np.testing.assert_allclose(found.eigenvalues, both.eigenvalues, rtol=0, atol=1e-9)
+    assert any("one-way" in note for note in found.diagnostics["approximations"])
+    assert not both.diagnostics["approximations"]
+    torn = one_way.tolil()
+    torn[0, 1], torn[1, 0] = 1.0, 2.0
+    with refused("graph.asymmetric"):
+        select_coordinates(graph=torn.tocsr(), bandwidth=0.9, **SIZES)
+
+
+@pytest.mark.parametrize("kind", ["distances", "distances without loops", "affinities", "sparse affinities"])
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_distances_and_affinities_are_as_good_as_points(strip, make, kind):
+    sizes = SIZES | {"untangle": False} if make is IndependentCoordinates else {"n_components": 4}
+    X, new = strip.X[:500], strip.X[500:600]
+    given, cross = pairwise_distances(X), pairwise_distances(new, X)
+    known = {"bandwidth": 1.0, "self_loops": "without" not in kind}
+    points = make(**known, **sizes).fit(X)
+    if "affinities" in kind:
+        given = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(X, radius=3.0), bandwidth=1.0)
+        given = given if "sparse" in kind else given.toarray()
+        cross = np.where(cross <= 3.0, np.exp(-(cross**2)), 0.0)
+        cross = scipy.sparse.csr_array(cross) if "sparse" in kind else cross
+        known = {}
+    fitted = make(metric="precomputed_affinity" if "affinities" in kind else "precomputed", **known, **sizes).fit(given)
+    same_map(fitted.embedding_, points.embedding_)
+    same_map(fitted.transform(cross), points.transform(new))
+    assert fitted.bandwidth_ == known.get("bandwidth")
+    if known == {}:
+        with warned("new_points.isolated"):
+            assert np.isnan(fitted.transform(0 * cross)).all()
+
+
+def test_errors_speak_of_what_was_passed(strip):
+    D, known = pairwise_distances(strip.X[:200]), {"metric": "precomputed", "bandwidth": 1.0}
+    fitted = DiffusionMap(3, **known).fit(D)
+    for code, call in (
+        ("bandwidth.missing", lambda: IndependentCoordinates(5, metric="precomputed").fit(D)),
+        ("entry.automatic", lambda: IndependentCoordinates(5, **known).fit(D)),
+        ("X.affinities", lambda: DiffusionMap(3, **known).fit(np.exp(-(D**2)))),
+        ("X.shape", lambda: DiffusionMap(3, **known).fit(D[:, :50])),
+        ("X_new.distances", lambda: fitted.transform(-D)),
+    ):
+        with refused(code):
+            call()
+    with pytest.raises(ValueError, match="Negative values in data passed to DiffusionMap"):
+        DiffusionMap(3, **known).fit(np.where(D > 3, D, -D))
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity"])
+def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
+    D, estimator = pairwise_distances(strip.X[:200]), DiffusionMap(3, metric=metric, bandwidth=2.0)
+    fitted = clone(estimator).fit(D if metric == "precomputed" else np.exp(-(D**2) / 4))
+    for bad in (np.nan, np.inf):
+        D[3, 5] = D[5, 3] = bad
+        if metric == "precomputed" and bad == np.inf:  # not neighbours
+            assert np.isfinite(estimator.fit_transform(D)).all()
+            continue
+        with refused("X.not_finite"):
+            estimator.fit(D)
+        with refused("X_new.not_finite"):
+            fitted.transform(D)
+
+
+# --- few points ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@pytest.mark.parametrize("metric", ["cosine", "correlation"])
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_few_points_have_the_bandwidth_of_their_metric(make, metric):
+    """Between the longest edge of the tree and the diameter, both in chords; lengths of rows say nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6)) + [4, 0, 0, 0, 0, 0]
+    chords = np.sqrt(2 * np.maximum(pairwise_distances(X, metric=metric), 0))
+    found = make(5, metric=metric).fit(X).bandwidth_
+    assert np.sort(chords, axis=1)[:, 1].max() / 3 < found < chords.max() / 3
+    assert make(5, metric=metric).fit(X * rng.uniform(1, 100, (80, 1))).bandwidth_ == pytest.approx(found)
+    if metric == "correlation" and make is DiffusionMap:  # in two columns 1 or -1: the longest edge is the diameter
+        assert make(1, metric=metric).fit(X[:21, 1:3]).bandwidth_ == pytest.approx(2 / 3)

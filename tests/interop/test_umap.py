@@ -38,16 +38,6 @@ def test_points_left_out_get_the_row_of_their_nearest_kept_point(stray):
         np.testing.assert_allclose(start[row], scale * selection.embedding[nearest], atol=1e-3)
 
 
-def test_points_of_another_run_are_refused(stray):
-    X, selection = stray
-    with refused("X.rows"):
-        umap_init(selection, X=X[:100])
-    whole = select_coordinates(X[10:-10], intrinsic_dim=2, subset_size=2, bandwidth=1.1)
-    with refused("X.rows"):
-        umap_init(whole, X=X)
-    np.testing.assert_array_equal(umap_init(whole, X=X[10:-10]), umap_init(whole))
-
-
 def test_a_laplacian_leaves_nothing_out_and_a_part_does(stray):
     X, asked = stray[0][10:-10], {"intrinsic_dim": 2, "subset_size": 2}
     laplacian = laplacian_of_points(X, bandwidth=1.1)
@@ -59,18 +49,6 @@ def test_a_laplacian_leaves_nothing_out_and_a_part_does(stray):
         with refused("umap.left_out"):
             umap_init(part)
         assert umap_init(part, X=two).shape == (980, 2)
-
-
-@pytest.mark.parametrize(
-    ("subset", "words"), [((0, 3, 5), "subset=('phi1', 'phi4')"), ((0,), "subset=('phi1', 'phi2')")]
-)
-def test_sizes_other_than_two_are_told_how_to_go_on(stray, subset, words):
-    X, selection = stray
-    other = replace(selection, subset=subset)
-    with warned("umap.not_two") as said:
-        assert umap_init(other, X=X).shape == (600, len(subset))
-    assert words in said[0].advice and f"n_components={len(subset)}" in said[0].advice
-    assert umap_init(other, other.names, X=X).shape == (600, len(subset))  # no warning, which would be an error
 
 
 @pytest.mark.slow

@@ -47,14 +47,6 @@ def test_the_parameters_of_the_estimators_are_those_of_the_table(make):
     assert missing == (choice if make is DiffusionMap else set())
 
 
-@pytest.mark.parametrize("owner", [select_coordinates, DiffusionMap, IndependentCoordinates])
-def test_every_option_is_documented_once(owner):
-    text = owner.__doc__
-    for name in inspect.signature(owner).parameters:
-        assert text.count(f"\n    {name} : ") == 1, name
-    assert "{alpha" not in text and TABLE["alpha"].doc.split("\n")[0] in text
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hostile_value_is_taken_as_it_is_or_refused_by_name(name):
     taken = 0

@@ -25,44 +25,29 @@ from tests.extras import needed
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
-DOCKERFILES = {"Dockerfile": "cuda12", "docker/cpu.Dockerfile": ""}  # and the extra that only one of them has
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = PROJECT["optional-dependencies"]
 USER = "10001:10001"
 
 
-def instructions(name):
-    """The instructions of a Dockerfile in order, each on one line."""
+@pytest.mark.parametrize("name", ["Dockerfile", "docker/cpu.Dockerfile"])
+def test_an_image_is_careful(name):
+    """An ordinary user, one writable place, nothing of the build but its materials, no server of anybody else."""
     lines = [line for line in (ROOT / name).read_text().splitlines() if line.strip() and not line.startswith("#")]
-    return [tuple(line.split(maxsplit=1)) for line in "\n".join(lines).replace("\\\n", " ").splitlines()]
-
-
-@pytest.mark.parametrize(("name", "cuda"), DOCKERFILES.items())
-def test_an_image_is_careful(name, cuda):
-    """An ordinary user, one writable place, nothing of the build, bounded versions, its materials."""
-    steps = instructions(name)
+    steps = [line.split(maxsplit=1) for line in "\n".join(lines).replace("\\\n", " ").splitlines()]
     last = steps[max(at for at, (word, _) in enumerate(steps) if word == "FROM") :]
     stage = {word: [rest for other, rest in last if other == word] for word, _ in last}
     assert stage["USER"] == [USER] and stage["ENTRYPOINT"] == ['["ies-gpu"]']  # numeric, for runAsNonRoot
     (volume,) = json.loads(stage["VOLUME"][0])
     settings = dict(part.split("=", 1) for rest in stage["ENV"] for part in rest.split())
-    written = ["HOME", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR", *["CUPY_CACHE_DIR"] * bool(cuda)]
+    written = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR")
     assert all(Path(settings[key]).is_relative_to(volume) for key in written)
     assert re.search(rf"install -d -m 1777 .*{volume}\b", stage["RUN"][0])  # or a new volume belongs to root
     assert all(rest.startswith("--from=") for rest in stage["COPY"])
     assert any(rest.startswith("--from=materials /bom.cdx.json ") for rest in stage["COPY"])
-    text = "\n".join(f"{word} {rest}" for word, rest in steps)
-    assert not re.search(r"index-url|PIP_(?!NO)|trusted-host|--cert|https?://", text)
-    bounded = ('".[${EXTRAS}]"', "/dist/ies_gpu-*.whl", *(f'"{each}"' for each in EXTRAS["security"]))
-    assert set(re.findall(r"pip install (?:--\S+ )*(\S+)", text)) <= set(bounded)
+    assert not re.search(r"index-url|PIP_(?!NO)|trusted-host|--cert|https?://", "\n".join(map(" ".join, steps)))
     extras = dict(rest.split("=", 1) for word, rest in steps if word == "ARG")["EXTRAS"].split(",")
-    assert ("cuda12" in extras) == bool(cuda)
-    assert all("<" in each for extra in extras for each in [*EXTRAS[extra], *PROJECT["dependencies"]])
-    # the builder gets what is copied, and nothing else
-    first, *lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
-    copied = [rest.split()[:-1] for word, rest in steps if word == "COPY" and not rest.startswith("--from")]
-    admitted = {line[1:] for line in lines if line.startswith("!")}
-    assert first == "*" and {Path(source).parts[0] for sources in copied for source in sources} == admitted
+    needs = [*PROJECT["dependencies"], *(each for extra in extras for each in PROJECT["optional-dependencies"][extra])]
+    assert all("<" in each for each in needs)  # bounded versions
     hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if hadolint is not None:  # of the extra test-docker
         subprocess.run([hadolint, ROOT / name], check=True)
@@ -103,32 +88,25 @@ def kubernetes():
     claim, job = yaml.safe_load_all((DOCKER / "kubernetes-job.yaml").read_text())
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    allowed, limits = container["securityContext"], container["resources"]["limits"]
+    allowed = container["securityContext"]
     assert pod["securityContext"]["runAsUser"] == 10001 and allowed["readOnlyRootFilesystem"]
-    assert not allowed["allowPrivilegeEscalation"] and limits["nvidia.com/gpu"] == 1
-    (store,) = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if volume["name"] == "store"]
-    assert store["claimName"] == claim["metadata"]["name"]  # outlives the pod
-    (wrong_use,) = (rule for rule in job["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "FailJob")
-    assert wrong_use["onExitCodes"]["values"] == [2]
+    assert not allowed["allowPrivilegeEscalation"]
     validator = needed("kubernetes_validate", "test-docker")
     for document in (claim, job):
         validator.validate(document, "1.31", strict=True)
-    return container["args"], float(limits["memory"].removesuffix("Gi")) * 2**30
+    return container["args"], float(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 2**30
 
 
 def amazon():
     job = json.loads((DOCKER / "aws-batch.json").read_text())
     container = job["containerProperties"]
     assert container["user"] == USER and container["readonlyRootFilesystem"] and not container["privileged"]
-    needs = {item["type"]: float(item["value"]) for item in container["resourceRequirements"]}
-    first, *_, last = job["retryStrategy"]["evaluateOnExit"]
-    assert first == {"onExitCode": "2", "action": "EXIT"} and last["action"] == "RETRY" and needs["GPU"] == 1
     session = needed("botocore.session", "test-docker").get_session()
     shape = session.get_service_model("batch").operation_model("RegisterJobDefinition").input_shape
     report = needed("botocore.validate", "test-docker").ParamValidator().validate(job, shape)
     assert not report.has_errors(), report.generate_report()
-    command = [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]]
-    return command, needs["MEMORY"] * 2**20
+    (memory,) = (float(need["value"]) for need in container["resourceRequirements"] if need["type"] == "MEMORY")
+    return [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]], memory * 2**20
 
 
 def google():
@@ -137,8 +115,6 @@ def google():
     container = task["runnables"][0]["container"]
     options = container["options"].split()
     assert "--read-only" in options and options[options.index("--user") + 1] == USER
-    actions = {code: p["action"] for p in task["lifecyclePolicies"] for code in p["actionCondition"]["exitCodes"]}
-    assert task["maxRetryCount"] > 0 and (actions[2], actions[50001]) == ("FAIL_TASK", "RETRY_TASK")
     batch = needed("google.cloud.batch_v1", "test-docker")
     from google.protobuf import json_format
 
@@ -175,64 +151,36 @@ def stand_in(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("gpus", ["all", ""])
-def test_run_sh_starts_a_careful_container(stand_in, tmp_path, gpus):
+def test_run_sh_starts_a_careful_container(stand_in, tmp_path):
     stand_in("docker")
     script = [DOCKER / "run.sh", "my points.npy", "2", "3", "0.25", "run.npz"]
-    subprocess.run(script, cwd=tmp_path, check=True, env={**os.environ, "GPUS": gpus})
+    subprocess.run(script, cwd=tmp_path, check=True, env={**os.environ, "GPUS": ""})
     called = stand_in.called("docker")
     at = called.index("ies-gpu")
     options, args = called[:at], parsed(called[at + 1 :])
     assert options[0] == "run" and {"--read-only", "--init", "no-new-privileges", "ALL"} <= set(options)
-    assert ("--gpus" in options) == bool(gpus) and args.device == ("cuda" if gpus else "cpu")
+    assert "--gpus" not in options and args.device == "cpu"
     assert (args.points, args.output, args.subset_size) == ("/in/my points.npy", "/data/run.npz", 3)
     assert f"{tmp_path}:/in:ro" in options and f"{tmp_path}:/data" in options
     assert options[options.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
-    done = subprocess.run([DOCKER / "run.sh"], capture_output=True, text=True)
-    assert done.returncode == 2 and "docker/run.sh points.npy" in done.stderr  # how it is used
-
-
-def test_verify_sh_deletes_only_what_it_made(stand_in, tmp_path):
-    stand_in("id", "echo 0")
-    for tool in ("buildah", "crun", "debootstrap", "unshare", "umount"):
-        stand_in(tool, "exit 1")
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "thesis.txt").touch()
-    done = subprocess.run([DOCKER / "verify.sh", "--work", mine], capture_output=True, text=True)
-    assert done.returncode == 1 and "FAILED       cpu: builds" in done.stdout  # it ran to its end
-    assert os.listdir(mine) == ["thesis.txt"]
-
-
-def slurm(stand_in, tmp_path, apptainer):
-    stand_in("apptainer", apptainer)
-    stand_in("scontrol")
-    job = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4"}
-    script = ["bash", DOCKER / "slurm.sbatch", "my points.npy", "run.npz"]
-    return subprocess.Popen(script, cwd=tmp_path, env={**os.environ, **job})
-
-
-@pytest.mark.parametrize("status", [0, 2])
-def test_slurm_hands_the_status_on(stand_in, tmp_path, status):
-    assert slurm(stand_in, tmp_path, f"exit {status}").wait(600) == status
-    called = stand_in.called("apptainer")
-    args = parsed(called[called.index("ies-gpu.sif") + 1 :])
-    assert args.device == "cuda" and args.n_threads == 4
-    binds = [called[at + 1] for at, part in enumerate(called) if part in ("--bind", "--home")]
-    assert {bind.removesuffix(":ro").rsplit(":", 1)[1] for bind in binds} == {"/cache", "/in", "/data", "/checkpoint"}
-    assert all(Path(bind.split(":")[0]).is_dir() for bind in binds)
-    assert not (tmp_path / "scontrol.called").exists()
 
 
 def test_slurm_puts_a_stopped_job_back_into_the_queue_and_asks_for_what_it_needs(stand_in, tmp_path):
     # like ies-gpu: SIGTERM ends the current block, which takes a moment, and then status 143
-    ends = f'trap "sleep 0.3; exit 143" TERM; touch {tmp_path}/ready; while true; do sleep 0.05; done'
-    job = slurm(stand_in, tmp_path, ends)
+    stand_in("apptainer", f'trap "sleep 0.3; exit 143" TERM; touch {tmp_path}/ready; while true; do sleep 0.05; done')
+    stand_in("scontrol")
+    env = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4"}
+    job = subprocess.Popen(["bash", DOCKER / "slurm.sbatch", "my points.npy", "run.npz"], cwd=tmp_path, env=env)
     while not (tmp_path / "ready").exists():
         assert job.poll() is None
         time.sleep(0.02)
     job.send_signal(signal.SIGTERM)
     assert job.wait(600) == 143 and stand_in.called("scontrol") == ["requeue", "7"]
+    called = stand_in.called("apptainer")
+    args = parsed(called[called.index("ies-gpu.sif") + 1 :])
+    assert args.device == "cuda" and args.n_threads == 4
+    binds = [called[at + 1] for at, part in enumerate(called) if part in ("--bind", "--home")]
+    assert {bind.removesuffix(":ro").rsplit(":", 1)[1] for bind in binds} == {"/cache", "/in", "/data", "/checkpoint"}
     text = (DOCKER / "slurm.sbatch").read_text()
     asked = dict(re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", text, re.MULTILINE))
     assert asked["gres"] == "gpu:1" and asked["signal"].startswith("B:TERM@") and "requeue" in asked

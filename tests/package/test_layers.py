@@ -24,8 +24,9 @@ ROOMS = [
     "plot", "report", "cli", "__main__",
 ]  # fmt: skip
 LEVELS = 14  # modules in the longest chain of imports; only ever lowered
+MODULES = 72  # that are imported by ``ies-gpu fit x.npy``; the same
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "plot")}
+DRAWN = {("results", "report"), ("analysis", "plot")}
 
 
 @cache
@@ -121,13 +122,13 @@ def test_import_loads_only_the_standard_library():
     assert not {"numpy", "scipy", "numba", "cupy", "matplotlib", "tqdm"} & set(out)
 
 
-def test_a_fit_with_everything_automatic_imports_at_most_eighty_modules(tmp_path):
+def test_a_fit_with_everything_automatic_imports_no_more_modules_than_it_did(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).uniform(size=(150, 2)) * [4, 1])
     code = "import sys; from ies_gpu.cli import main; main(['fit', 'x.npy', '--device', 'cpu', '--json']); " + (
         "print(*{name for name in sys.modules if name.partition('.')[0] == 'ies_gpu'})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert 50 < len(done.stdout.splitlines()[-1].split()) <= 80, done.stdout.splitlines()[-1]
+    assert 50 < len(done.stdout.splitlines()[-1].split()) <= MODULES, done.stdout.splitlines()[-1]
 
 
 def test_there_are_at_most_fifty_public_names_and_every_class_returned_or_raised_is_one():

@@ -6,16 +6,12 @@ The second half looks at pages that were built into the folder ``IES_GPU_SITE``,
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import os
 import re
 import runpy
-import threading
 import tomllib
-from functools import cache
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -24,6 +20,7 @@ import pytest
 import ies_gpu
 from ies_gpu.parameters import judgement
 from ies_gpu.results.text import PRINTED
+from tests.files.stores import serving
 from tests.findings.source import codes
 from tests.package.test_docstrings import MORE
 from tests.report.conftest import browser  # noqa: F401, a fixture
@@ -128,43 +125,26 @@ def test_the_limits_of_the_verdict_are_those_of_the_code():
 
 
 class Page(HTMLParser):
-    """What a page loads, where it leads, and the places that can be linked to."""
+    """What a page loads."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.loads: list[str] = []
-        self.leads: list[str] = []
-        self.places: set[str] = set()
-        self.silent: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        self.places |= {given[name] for name in ("id", "name") if name in given}
-        if tag == "a":
-            self.leads += [given["href"]] if "href" in given else []
-        elif tag == "link":
-            self.loads += [given["href"]] if given.get("rel") not in ("next", "prev", "index", "search") else []
+        if tag == "link" and given.get("rel") not in ("next", "prev", "index", "search"):
+            self.loads.append(given["href"])
         self.loads += [given[name] for name in ("src", "srcset", "data", "poster") if name in given]
-        if tag == "img" and "alt" not in given:
-            self.silent.append(given.get("src", ""))
-
-
-@cache
-def page(file: Path) -> Page:
-    return Page(file.read_text())
-
-
-def built_pages() -> list[Path]:
-    found = [file for file in sorted(SITE.rglob("*.html")) if "_static" not in file.parts]
-    assert len(found) > 50
-    return found
 
 
 @built
 def test_nothing_is_loaded_from_elsewhere():
-    for file in built_pages():
-        for target in page(file).loads:
+    pages = [file for file in sorted(SITE.rglob("*.html")) if "_static" not in file.parts]
+    assert len(pages) > 50
+    for file in pages:
+        for target in Page(file.read_text()).loads:
             assert not urlsplit(target).netloc and not target.startswith("//"), (file.name, target)
             if not target.startswith("data:"):
                 assert (file.parent / unquote(urlsplit(target).path)).exists(), (file.name, target)
@@ -174,20 +154,6 @@ def test_nothing_is_loaded_from_elsewhere():
     ):
         files = list(SITE.rglob(f"*.{kind}"))
         assert files and not [file for file in files if re.search(elsewhere, file.read_text())]
-
-
-@built
-def test_links_lead_somewhere_pictures_are_described_and_formulas_drawn():
-    for file in built_pages():
-        for to in map(urlsplit, page(file).leads):
-            if to.scheme or to.netloc:
-                continue
-            there = (file.parent / unquote(to.path)).resolve() if to.path else file
-            assert there.exists(), (file.name, to)
-            if to.fragment and there.suffix == ".html":
-                assert unquote(to.fragment) in page(there).places, (file.name, to)
-        assert not page(file).silent, (file.name, page(file).silent)
-        assert "\\frac" not in file.read_text() and "math-error" not in file.read_text(), file.name
 
 
 # what people look for, and the page that must come first
@@ -211,28 +177,14 @@ SEARCHES = {
 FIRST = "#search-results ul.search li > a"
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        """Say nothing of the pages that were asked for."""
-
-
-@pytest.fixture(scope="module")
-def served():
-    """Serve the site: a browser searches in nothing that it reads from disk."""
-    handler = functools.partial(Quiet, directory=SITE)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 @built
-def test_the_page_that_answers_comes_first_in_a_search(served, browser):  # noqa: F811
+def test_the_page_that_answers_comes_first_in_a_search(browser):  # noqa: F811
     from selenium.webdriver.support.wait import WebDriverWait
 
     found = {}
-    for query in SEARCHES:
-        browser.get(f"{served}/search.html?q={quote(query)}")
-        link = WebDriverWait(browser, 60).until(lambda page: page.find_elements("css selector", FIRST))[0]
-        found[query] = urlsplit(link.get_attribute("href")).path.removeprefix("/").removesuffix(".html")
+    with serving(SITE) as address:  # a browser searches in nothing that it reads from disk
+        for query in SEARCHES:
+            browser.get(f"{address}/search.html?q={quote(query)}")
+            link = WebDriverWait(browser, 60).until(lambda page: page.find_elements("css selector", FIRST))[0]
+            found[query] = urlsplit(link.get_attribute("href")).path.removeprefix("/").removesuffix(".html")
     assert found == SEARCHES

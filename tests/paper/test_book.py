@@ -1,6 +1,5 @@
 """The pages of a reproduction: files that other programs read, in the paper's order."""
 
-import csv
 import re
 
 import numpy as np
@@ -28,15 +27,6 @@ def test_the_page_is_in_the_papers_order_and_opens_offline(book):
     again = Book(book.folder)  # takes the place of the older one
     again.text("new", "Something new", "Words.")
     assert "Something new" in again.write().read_text(encoding="utf-8")
-
-
-def test_a_table_keeps_all_digits_for_machines_and_four_for_people(book):
-    with open(book.folder / "late.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert rows[0] == ["set", "score"] and float(rows[1][1]) == -1 / 3 and rows[2] == ["a|b, <c>", ""]
-    lines = [line for line in (book.folder / "late.md").read_text().splitlines() if line.startswith("|")]
-    assert lines[2] == "| {1, 7} | -0.3333 |"
-    assert lines[3].count("|") - lines[3].count("\\|") == 3  # a bar inside a cell parts nothing
 
 
 @pytest.mark.parametrize("name", ["README.md", "index.html"])

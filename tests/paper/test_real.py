@@ -73,24 +73,6 @@ def test_copies_of_spectra_are_left_out(folder):
     assert len(features(SPECTRA, folder / "s.npz", 100).X) == 97  # three of a hundred are too far from the others
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
-def test_torsions_of_the_file_become_colours(folder):
-    found = features(CHAIN, folder / "chain" / "m.npz", None)
-    R, turn = four_atoms(700, np.random.default_rng(0))
-    np.testing.assert_allclose(found.colors["turn"], turn, atol=1e-9)
-    np.testing.assert_allclose(found.colors["reaction coordinate"], R[:, 3, 0])
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
-def test_exchanged_atoms_lead_to_the_mirror_image(tmp_path, rng):
-    R, _ = four_atoms(300, rng)
-    both = np.concatenate([R, R[:, [3, 1, 2, 0]]])
-    (tmp_path / "chain").mkdir()
-    np.savez(tmp_path / "chain" / "m.npz", R=both, z=np.array([1, 6, 6, 1]))
-    found = features(CHAIN, tmp_path / CHAIN.file, None)
-    np.testing.assert_array_equal(found.mirror, np.roll(np.arange(600), 300))
-
-
 def test_the_mirror_image_of_a_set_is_found_among_all(rng):
     mirror = np.roll(np.arange(600), 300)
     odd, one, noise = rng.normal(size=(3, 600))

@@ -13,7 +13,7 @@ from ies_gpu import (
     estimate_parameters,
     select_coordinates,
 )
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
 from tests.said import refused, warned

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from ies_gpu.parameters.scan import SHEETS, VISIBLE, Scan, needless, show_trial, with_trial
 from ies_gpu.parameters.trial import Estimated
 

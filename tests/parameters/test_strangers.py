@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn import datasets as theirs
-from sklearn.preprocessing import StandardScaler
 
 from benchmarks import shapes
 from ies_gpu import DisconnectedGraphError, diagnose, plot, select_coordinates, select_each_part
 from ies_gpu.embedding.parts import SCATTERED
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.manifolds import rectangle
 from tests.said import refused, warned
 from tests.thorough import first_of
@@ -135,17 +134,3 @@ def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(nois
     X = shapes.tree(900, np.random.default_rng(3), noise)[0]
     chosen = select_coordinates(X, bandwidth=0.45, intrinsic_dim=2, subset_size=2).embedding ** 2
     assert (chosen.sum(axis=0) ** 2 / (chosen**2).sum(axis=0)).min() >= 9
-
-
-@pytest.mark.parametrize("name", first_of("wine", "digits", "uneven density", "diabetes"))
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_data_of_many_kinds_end_in_a_map(name):
-    X = {
-        "wine": lambda: StandardScaler().fit_transform(theirs.load_wine().data),
-        "digits": lambda: theirs.load_digits().data[:600],
-        "uneven density": lambda: shapes.load("uneven density", 800, 0).X,
-        "diabetes": lambda: theirs.load_diabetes().data,
-    }[name]()
-    found = select_coordinates(X)
-    assert found.verdict in ("sure", "likely", "doubtful")
-    assert len(found.points) >= len(X) / 2

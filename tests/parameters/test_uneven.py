@@ -10,7 +10,7 @@ import pytest
 from benchmarks import shapes
 from ies_gpu import DisconnectedGraphError, IndependentCoordinates, estimate_parameters, select_coordinates
 from ies_gpu.parameters.distances import sampled_distances
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from ies_gpu.parameters.scan import UNEVEN, unevenness
 from tests.manifolds import plane
 from tests.said import refused

@@ -7,21 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
+import ies_gpu
 from benchmarks import shapes
 from benchmarks.strangers import chosen
-from ies_gpu import (
-    IESWarning,
-    datasets,
-    diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
-    knn_graph,
-    select_coordinates,
-)
-from ies_gpu.choice.lost import ground_of_points
+from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
-from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
+from ies_gpu.parameters.judgement import dimension_findings, unexplained_variance
 from tests.said import warned
 from tests.thorough import first_of
 
@@ -32,34 +24,16 @@ def test_a_plain_strip_is_sure_without_a_warning(automatic):
     assert "verdict         sure" in repr(automatic)
 
 
-def test_given_parameters_have_a_verdict(strip):
-    X = strip[0]
-    found = select_coordinates(X, bandwidth=0.12, intrinsic_dim=2, subset_size=2)
-    assert found.verdict in ("sure", "likely") and found.diagnostics["lost"] < LOST[1]
-    assert found.judgement["rank"].figure == found.diagnostics["lost"]
-
-
 def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():
     assert {answer.level for answer in judgement_in({"automatic": None}).values()} == {"unchecked"}
 
 
-def test_a_map_that_has_lost_a_direction_or_has_another_dimension_is_doubtful(strip):
-    """The two true coordinates of a strip; its length and a function of it; and with other numbers of dimensions."""
-    X, flat = strip
-    curve = np.column_stack([flat[:, 0], flat[:, 0] ** 2])
-    good, bad = (lost_findings(ground_of_points(X, 2).lost(Y, True), LOST, "lost") for Y in (flat, curve))
-    assert not good and [finding.code for finding in bad] == ["choice.lost_direction"]
-    one, two = (dimension_findings(X, d) for d in (1, 2))
-    assert verdict_on(bad) == verdict_on(one) == "doubtful"
-    assert not two and one[0].advised == {"intrinsic_dim": "2"}
-
-
 def entries(X, bandwidth, neighbors):
     """The same points as a graph, as a kernel, and as a Laplacian with its eigenvectors."""
-    graph = knn_graph(X, n_neighbors=neighbors)
-    kernel = gaussian_kernel(graph, bandwidth=bandwidth)
-    laplacian = graph_laplacian(kernel)
-    found = diffusion_map(laplacian, n_components=20)
+    graph = ies_gpu.knn_graph(X, n_neighbors=neighbors)
+    kernel = ies_gpu.gaussian_kernel(graph, bandwidth=bandwidth)
+    laplacian = ies_gpu.graph_laplacian(kernel)
+    found = ies_gpu.diffusion_map(laplacian, n_components=20)
     yield {"graph": graph, "bandwidth": bandwidth}
     yield {"kernel": kernel}
     yield {"laplacian": laplacian, "coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
@@ -82,7 +56,7 @@ def branches(n):
     ends = np.eye(6)[:4] + 0.8 * np.eye(6)[4 + np.arange(4) // 2]
     X = np.where(t[:, None] < 0.4, t[:, None] * np.eye(6)[4 + branch // 2], 0.4 * np.eye(6)[4 + branch // 2])
     X = X + np.maximum(t - 0.4, 0)[:, None] * ends[branch] + 0.02 * rng.normal(size=(n, 6))
-    return gaussian_kernel(knn_graph(X, n_neighbors=15), bandwidth=0.1)
+    return ies_gpu.gaussian_kernel(ies_gpu.knn_graph(X, n_neighbors=15), bandwidth=0.1)
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # a tree has no two dimensions
@@ -104,17 +78,6 @@ def test_loops_are_left_out_where_many_coordinates_are_stray_with_them():
         found = select_coordinates(X, intrinsic_dim=2, subset_size=2)
     assert found.diagnostics["parameters"]["self_loops"] is False
     assert "stray.without_loops" in {finding.code for finding in found.findings}
-
-
-@pytest.mark.parametrize("case", first_of((16, 1100, 2), (10, 1000, 0), (13, 1500, 1)))
-def test_a_long_strip_is_not_called_sure_where_its_width_is_lost(case):
-    ratio, n, seed = case
-    X = np.random.default_rng([909, seed]).uniform(size=(n, 2)) * [ratio, 1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IESWarning)
-        found = select_coordinates(X, n_threads=1)
-    width = 1 - unexplained_variance(X[:, 1:], found.embedding)
-    assert width > 0.8 or found.verdict != "sure"
 
 
 @pytest.mark.parametrize("n", first_of(1000, 3000))
@@ -141,12 +104,6 @@ def test_noise_in_all_directions_is_doubtful_and_says_why_in_one_warning():
     assert found.verdict == verdict_on(reasons) == "doubtful"
     assert all(reason.text in doubt.text for reason in reasons)
     assert "choice.doubtful" not in {finding.code for finding in found.findings}  # its reasons are there
-
-
-def test_the_cases_set_aside_are_none_of_those_looked_at():
-    assert not set(shapes.TUNED) & set(shapes.SET_ASIDE) and not set(shapes.TUNED) & set(shapes.AFRESH)
-    assert len(set(shapes.AFRESH)) >= 150
-    assert {name for name, _, _ in shapes.SET_ASIDE} == set(shapes.SHAPES)
 
 
 @pytest.mark.slow

@@ -12,28 +12,14 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ies_gpu import datasets, diagnose, plot, select_coordinates
-from ies_gpu.analysis.stability import Stability
+from ies_gpu import datasets, plot
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.style import set_label
 from tests.said import refused
 
-from .pictures import drawn
+from .conftest import N, drawn
 
-N = 1500
 WORDS = np.array(["CD8+/CD45RA+ Naive Cytotoxic", "T", "B"])[np.arange(N) % 3]
-
-
-@pytest.fixture(scope="module")
-def data():
-    return datasets.load("D1", n_samples=N)
-
-
-@pytest.fixture(scope="module")
-def selection(data):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_KERNELS", "plain")
-        return select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
 
 
 def panels(figure):
@@ -76,24 +62,19 @@ def test_a_set_of_one_is_drawn_as_a_curve(selection):
     assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
 
 
-@pytest.mark.parametrize(
-    ("code", "call"),
-    [
-        ("colors.shape", lambda found: plot.points(found.embedding, colors={"x": np.arange(7.0)})),
-        ("subsets.*", lambda found: plot.embedding(found, (0, 20))),
-        ("subset.type", lambda found: plot.embedding(found, ["phi0"])),
-        ("subsets.*", lambda found: plot.embedding(found, [0, 0])),
-        ("X.shape", lambda found: plot.points(found.embedding[:, :1])),
-        ("colors.range", lambda found: plot.embedding(found, colors=1e305 * np.arange(N))),
-        ("colors.type", lambda found: plot.embedding(found, colors=np.zeros(N, dtype="datetime64[s]"))),
-        ("bases.not_kept", lambda found: plot.volumes(replace(found, bases=None), [(0, 2)])),
-        ("found.type", plot.stability),
-        ("cmap.choice", lambda found: plot.embedding(found, cmap="none such")),
-    ],
-)
-def test_wrong_arguments(selection, code, call):
-    with refused(code, (TypeError, ValueError)):
-        call(selection)
+def test_wrong_arguments(selection):
+    for code, draw, wrong in (
+        ("subsets.*", plot.embedding, {"subset": (0, 20)}),
+        ("subset.type", plot.embedding, {"subset": ["phi0"]}),
+        ("subsets.*", plot.embedding, {"subset": [0, 0]}),
+        ("X.shape", plot.points, {"selection": selection.embedding[:, :1]}),
+        ("colors.range", plot.embedding, {"colors": 1e305 * np.arange(N)}),
+        ("colors.type", plot.embedding, {"colors": np.zeros(N, dtype="datetime64[s]")}),
+        ("found.type", plot.diagnosis, {}),
+        ("cmap.choice", plot.embedding, {"cmap": "none such"}),
+    ):
+        with refused(code, (TypeError, ValueError)):
+            draw(wrong.pop("selection", selection), **wrong)
 
 
 def test_points_are_flat_to_scale_or_in_space(data):
@@ -114,13 +95,13 @@ def test_one_stray_point_does_not_set_the_axes(selection):
     assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1
 
 
-@pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2)], ids=["flat", "in space"])
-def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset):
-    figure = plot.embedding(selection, subset, colors=WORDS)
-    (canvas := FigureCanvasAgg(figure)).draw()
-    (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
-    box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
-    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
+def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection):
+    for subset in ((0, 1), (0, 1, 2)):  # flat, and in space
+        figure = plot.embedding(selection, subset, colors=WORDS)
+        (canvas := FigureCanvasAgg(figure)).draw()
+        (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+        box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
 
 
 @pytest.mark.parametrize("colors", [WORDS, np.linspace(0, 1, N)], ids=["classes", "numbers"])
@@ -137,27 +118,25 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
     assert other.get_position().bounds == before
     for subset, wrong, code in (
         ((0, 1, 2), colors, "ax.projection"),
-        ((0, 1, 2, 3), colors, "ax.subset"),
-        ((0, 1), {"a": WORDS, "b": WORDS}, "ax.colors"),
+        ((0, 1, 2, 3), colors, "ax.panels"),
+        ((0, 1), {"a": WORDS, "b": WORDS}, "ax.panels"),
     ):
         with refused(code):
             plot.embedding(selection, subset, colors=wrong, ax=mine)
 
 
-def test_all_pictures_can_be_drawn_into_own_axes(selection, data):
-    found, stable = diagnose(selection), Stability(selection.subset, {selection.subset: 1.0}, 9, 0, ())
-    pictures = ("embedding", selection), ("points", data.X), ("volumes", selection), ("diagnosis", found)
-    for name, what in (*pictures, ("stability", stable), ("path", selection)):
-        figure, two = Figure(), name == "path"
-        mine = figure.subplots(1, 1 + two)
-        assert getattr(plot, name)(what, ax=mine) is figure and len(figure.axes) == 1 + two
-        assert all(axes.has_data() and axes.get_xlabel() + axes.get_title() for axes in figure.axes)
-        for wrong in ("x", figure.add_subplot(projection="3d"), *([mine[:1], mine[0]] if two else [])):
+def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
+    for name, what in (("embedding", selection), ("points", data.X), ("volumes", selection)):
+        figure = Figure()
+        mine = figure.subplots()
+        assert getattr(plot, name)(what, ax=mine) is figure and len(figure.axes) == 1
+        assert mine.has_data() and mine.get_xlabel() + mine.get_title()
+        for wrong in ("x", figure.add_subplot(projection="3d")):
             with refused("ax.*", (TypeError, ValueError)):
                 getattr(plot, name)(what, ax=wrong)
 
 
-# --- path, volumes, stability ----------------------------------------------------------------------------------------
+# --- path and volumes ------------------------------------------------------------------------------------------------
 
 
 def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
@@ -208,14 +187,6 @@ def test_volumes_are_shares_of_all_points(selection):
     assert sum(heights) == pytest.approx(200)  # two sets, 100 % each
     one = drawn(plot.volumes(replace(selection, bases=None), np.array(selection.subset)))  # needs no bases
     assert len(one.axes[0].get_legend().get_texts()) == 1
-
-
-def test_stability_shows_the_shares_of_each_set():
-    found = Stability((0, 6), {(0, 7): 0.5, (0, 6): 0.3, (-1, 0): 0.2}, 10, 0, ())
-    axes = drawn(plot.stability(found)).axes[0]
-    assert [tick.get_text().partition("$ ")[2] for tick in axes.get_yticklabels()] == ["(chosen)", "", ""]
-    assert axes.get_yticklabels()[2].get_text() == "a set with no counterpart"
-    assert [bar.get_width() for bar in axes.containers[0]] == pytest.approx([30, 50, 20])
 
 
 # --- the user's Matplotlib -------------------------------------------------------------------------------------------

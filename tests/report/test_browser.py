@@ -30,10 +30,13 @@ const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
 let sum = 0; for (let i = 0; i < data.length; i++) sum = (31 * sum + data[i]) % 1000000007; return sum"""
 
 
-def opened(browser, path):
+def shown(browser, folder, selection, **more):
+    """The browser with the page of a result, which it shows without a complaint."""
+    write_report(selection, folder / "report.html", **more)
     browser.get_log("browser")
-    browser.get(path.as_uri())
+    browser.get((folder / "report.html").as_uri())
     browser.execute_async_script(READY)
+    assert browser.get_log("browser") == []
     return browser
 
 
@@ -55,11 +58,9 @@ def diagnosis(strip):
 @pytest.fixture(scope="module")
 def page(browser, strip, diagnosis, tmp_path_factory):
     selection, X, colors = strip
-    path = tmp_path_factory.mktemp("page") / "report.html"
     stability = Stability(selection.subset, {selection.subset: 0.7, (0, 1): 0.3}, 100, 0, ())
-    found = {"diagnosis": diagnosis, "stability": stability}
-    write_report(selection, path, points=X, colors=colors, title=HOSTILE, **found)
-    return opened(browser, path)
+    more = {"points": X, "colors": colors, "title": HOSTILE, "diagnosis": diagnosis, "stability": stability}
+    return shown(browser, tmp_path_factory.mktemp("page"), selection, **more)
 
 
 @pytest.fixture
@@ -78,8 +79,7 @@ def slide(browser, number):
     browser.execute_async_script(READY)
 
 
-def test_it_opens_without_complaint_and_loads_nothing(page):
-    assert page.get_log("browser") == []
+def test_it_loads_nothing(page):
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return report.runs[0].map.n") == 1000
     page.execute_async_script(
@@ -96,8 +96,8 @@ def test_names_are_words_never_markup(page):
     assert HOSTILE in [option.get_attribute("textContent") for option in options]
     assert page.find_elements("css selector", ".key b, .key script, option script, h1 script") == []
     page.execute_script("const r = report.runs[0]; r.colour = r.colours.find(c => c.label === 'side'); r.paint()")
-    shown = [item.text for item in page.find_elements("css selector", ".colours .key li")]
-    assert shown == [HOSTILE, "left & <b>bold</b>"]
+    key = [item.text for item in page.find_elements("css selector", ".colours .key li")]
+    assert key == [HOSTILE, "left & <b>bold</b>"]
 
 
 def test_numbers_are_those_of_the_selection(fresh, strip):
@@ -257,8 +257,7 @@ def test_a_zoom_keeps_the_place_under_the_mouse(fresh):
 
 def test_the_mouse_turns_a_map_in_space(browser, torus, tmp_path):
     """Turned points keep their distances, seen from any side, and the nearest are drawn last."""
-    write_report(torus, tmp_path / "torus.html")
-    opened(browser, tmp_path / "torus.html")
+    shown(browser, tmp_path, torus)
     script = """const map = report.runs[0].map, [at, depth] = map.projected(), [wide, tall] = map.reach;
     const order = Array.from(fromBackToFront(depth)), half = [map.width / 2 / wide, map.height / 2 / tall];
     return [Array.from(at, (p, i) => p / half[i % 2]), Array.from(depth), order]"""
@@ -276,10 +275,7 @@ def test_the_mouse_turns_a_map_in_space(browser, torus, tmp_path):
 
 
 def test_two_runs_side_by_side_share_slider_and_marks(browser, strip, torus, tmp_path):
-    path = tmp_path / "two.html"
-    write_report(torus, path, compare=strip[0], names=("first.npz", HOSTILE))
-    opened(browser, path)
-    assert browser.get_log("browser") == []
+    shown(browser, tmp_path, torus, compare=strip[0], names=("first.npz", HOSTILE))
     assert [current_set(run_of(browser, k)) for k in (0, 1)] == [torus.subset, strip[0].subset]
     assert browser.find_elements("css selector", ".run-name")[1].text == HOSTILE
     differ = browser.find_element("id", "differ")
@@ -296,16 +292,13 @@ def test_two_runs_side_by_side_share_slider_and_marks(browser, strip, torus, tmp
 def test_one_and_four_coordinates_have_a_picture(browser, tmp_path, s):
     t = np.linspace(0, 1, 300)[:, None]
     known = {"intrinsic_dim": 1, "subset_size": s, "bandwidth": 0.05, "n_components": 6}
-    write_report(select_coordinates(np.hstack([t, 0.3 * t**2]), **known), tmp_path / "line.html")
-    opened(browser, tmp_path / "line.html")
-    assert browser.get_log("browser") == []
+    shown(browser, tmp_path, select_coordinates(np.hstack([t, 0.3 * t**2]), **known))
     assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
 
 
 @pytest.mark.parametrize("width", [400, 1300])
 def test_nothing_sticks_out_at_any_width(browser, torus, tmp_path, width):
-    write_report(torus, tmp_path / "torus.html")  # sets of three are wider than those of two
-    opened(browser, tmp_path / "torus.html")
+    shown(browser, tmp_path, torus)  # sets of three are wider than those of two
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     )
@@ -317,8 +310,7 @@ def test_nothing_sticks_out_at_any_width(browser, torus, tmp_path, width):
 
 
 def test_the_answer_is_the_heading(browser, strip, tmp_path):
-    write_report(replace(strip[0], diagnostics=strip[0].diagnostics | TOLD), tmp_path / "report.html")
-    opened(browser, tmp_path / "report.html")
+    shown(browser, tmp_path, replace(strip[0], diagnostics=strip[0].diagnostics | TOLD))
     lines = browser.find_element("css selector", ".answer").text.splitlines()
     assert lines[0] == "{φ₁, φ₇} doubtful"
     assert "(shape): one reason" in lines[1] and "Not checked: rank, stable" in lines[1]
@@ -351,11 +343,9 @@ def test_the_theme_follows_the_reader_and_paper_crops_nothing_and_is_white(fresh
 
 def test_joined_classes_and_columns_without_values_are_grey(browser, strip, tmp_path):
     names, nothing = [f"cell{k}" for k in range(1000)], np.full(1000, np.nan)
-    write_report(strip[0], tmp_path / "a.html", colors={"cell": names, "empty": nothing})
-    opened(browser, tmp_path / "a.html")
-    shown = "const run = report.runs[0]; run.colour = run.colours.find((c) => c.label === arguments[0]); run.paint();"
+    shown(browser, tmp_path, strip[0], colors={"cell": names, "empty": nothing})
+    paint = "const run = report.runs[0]; run.colour = run.colours.find((c) => c.label === arguments[0]); run.paint();"
     key = "return [...run.root.querySelectorAll('.key svg *')].at(-1).getAttribute('fill')"
     grey = browser.execute_script("return `rgb(${hexBytes(GREY).join(' ')})`")
-    assert browser.execute_script(shown + key, "cell") == grey
-    assert "no value" in browser.execute_script(shown + "return run.part('.key').textContent", "empty")
-    assert browser.get_log("browser") == []
+    assert browser.execute_script(paint + key, "cell") == grey
+    assert "no value" in browser.execute_script(paint + "return run.part('.key').textContent", "empty")

@@ -20,7 +20,6 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import datasets
-from ies_gpu.analysis.stability import Stability
 from ies_gpu.choice.criterion import candidate_subsets
 
 PACKAGE = str(Path(ies_gpu.__file__).parent)
@@ -66,13 +65,6 @@ def cells() -> SimpleNamespace:
     """What ``ies_gpu.anndata`` uses of an AnnData object."""
     X = sound()["X"]
     return SimpleNamespace(n_obs=len(X), X=X, obsm={"X_pca": X}, obsp={}, uns={}, var_names=["a", "b", "c"])
-
-
-def mapped() -> SimpleNamespace:
-    """The same with a map."""
-    found = cells()
-    ies_gpu.anndata.select(found, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, device="cpu")
-    return found
 
 
 @cache
@@ -124,26 +116,21 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
         "Model.inverse_transform": (s["model"].inverse_transform, {"Y": Y[:5, :2]}),
         "Selection.score": (S.score, {"subset": (0, 1)}),
-        "Selection.to_pandas": (S.to_pandas, {"every": True}),
         "Selection.to_html": (S.to_html, {"path": f"{file}.html"}),
         "Selection.explore": (lambda **o: S.explore(**o), {"height": 300}),
         "DiffusionMap.fit": (
-            lambda X, **o: ies_gpu.DiffusionMap(**o).fit(X), {"X": X, "bandwidth": EPS, "n_components": 3}
+            lambda X, **o: ies_gpu.DiffusionMap(**o).fit(X),
+            {"X": X, "bandwidth": EPS, "n_components": 3, "random_state": 0},
         ),
         "IndependentCoordinates.fit": (
-            lambda X, **o: ies_gpu.IndependentCoordinates(**o).fit(X), {"X": X, "bandwidth": EPS, **sizes}
+            lambda X, **o: ies_gpu.IndependentCoordinates(**o).fit(X),
+            {"X": X, "bandwidth": EPS, "random_state": 0, **sizes},
         ),
         "IndependentCoordinates.transform": (fitted.transform, {"X": X[:5]}),
         "IndependentCoordinates.inverse_transform": (fitted.inverse_transform, {"X": Y[:5, :2]}),
         "anndata.select": (
             lambda adata=SOUND, **o: ies_gpu.anndata.select(cells() if adata is SOUND else adata, **o),
-            {"bandwidth": EPS, **sizes},
-        ),
-        "anndata.transform": (
-            lambda adata=SOUND, new=SOUND, **o: ies_gpu.anndata.transform(
-                mapped() if adata is SOUND else adata, cells() if new is SOUND else new, **o
-            ),
-            {"key": "ies"},
+            {"bandwidth": EPS, "random_state": 0, **sizes},
         ),
         "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
         "datasets.load_molecule": (datasets.load_molecule, {"path": f"{s['folder']}/molecule.npz"}),
@@ -155,35 +142,20 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "plot.points": (ies_gpu.plot.points, {"X": X}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
         "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
-        "plot.stability": (ies_gpu.plot.stability, {"found": Stability((0, 1), {(0, 1): 1.0}, 9, 0, ())}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 
 
 @cache
 def places() -> list[tuple[str, str]]:
-    """Every argument of every function."""
+    """Every argument of every function but callables, folders, and what belongs to another start of a run."""
     found = []
-    hidden = {  # behind **options
-        "DiffusionMap.fit": ies_gpu.DiffusionMap,
-        "IndependentCoordinates.fit": ies_gpu.IndependentCoordinates,
-        "Selection.explore": type(sound()["selection"]).to_html,
-        "anndata.select": ies_gpu.anndata.select,
-        "anndata.transform": ies_gpu.anndata.transform,
-    }
     for name, (function, own) in calls().items():
-        signatures = [inspect.signature(way) for way in (function, hidden.get(name, function))]
-        names = [p.name for way in signatures for p in way.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        names = [name for name in names if name != "self"]
-        if "(" in name:  # another starting point of a run: what belongs to it
-            names = list(own)
+        names = [] if "(" in name else [p.name for p in inspect.signature(function).parameters.values() if p.kind < 4]
         found += [(name, argument) for argument in dict.fromkeys([*names, *own])]
-    skipped = {
-        ("select_coordinates", entry) for entry in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")
-    }
-    skipped.add(("Selection.explore", "path"))  # shown, not written
-    of_a_run = ("progress", "checkpoint", "do", "room")  # callables, folders, and what only a run passes
-    return [place for place in found if place not in skipped and place[1] not in of_a_run]
+    left_out = {"progress", "checkpoint", "do", "room", "self"}
+    others = {("select_coordinates", word) for word in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")}
+    return [place for place in found if place[1] not in left_out and place not in others]
 
 
 @cache
@@ -198,15 +170,13 @@ def values() -> dict[str, Any]:
         "dict": {"a": 1}, "ragged": [[1, 2], [3]], "ragged 3": [[[1, 2], [3]], [[1], [2, 3]]], "empty list": [],
         "raises": Raises(), "unprintable": Unprintable(), "object": object(), "date": np.datetime64("2020-01-01"),
         "dates": np.zeros((120, 3), "datetime64[s]"), "range": range(3), "no axes": np.array(3.0),
-        "-1": -1, "0": 0, "1": 1, "10**12": 10**12, "True": True, "-2**63": np.int64(-(2**63)),
-        "2**64-1": np.uint64(2**64 - 1),
+        "-1": -1, "1": 1, "True": True, "-2**63": np.int64(-(2**63)), "2**64-1": np.uint64(2**64 - 1),
         "float16": np.float16(1), "words": np.array(["a", "b"]), "record": np.zeros(3, dtype=[("a", int)]),
         "names": ["phi1", "phi99"], "empty": "", "empty bytes": b"", "number in a list": [0.5],
         "pairs": [(0, 1), (1, 2)],
         "half an array": np.array([1.0, None], dtype=object), "float16s": np.full((4, 3), 1.0, "f2"),
         "big-endian": np.ones((4, 3), ">f8"), "switches": np.ones((4, 4), bool), "no columns": np.zeros((4, 0)),
-        "complex numbers": np.ones((4, 3), complex), "four axes": np.zeros((1, 2, 1, 2)),
-         "nested": [[[[1]]]], "huge integers": [[10**400, 1], [2, 3]],
+        "complex numbers": np.ones((4, 3), complex), "nested": [[[[1]]]], "huge integers": [[10**400, 1], [2, 3]],
         "objects": np.array([object(), None]), "huge points": np.full((120, 3), 1e300) * X, "huge map": 1e300 * Y,
         "huge bases": 1e300 * U, "huge scores": np.full(5, 1e300) * np.arange(5), "infinite scores": np.full(5, np.inf),
         "huge eigenvalues": 1e300 * np.arange(6), "tiny points": 1e-320 * X, "ones": np.ones((120, 3)),

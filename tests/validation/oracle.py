@@ -32,7 +32,7 @@ INTERNAL = {
 }
 # fmt: off
 CHECKS |= INTERNAL | {
-    "backend_of": results.devices, "DimensionEstimate.plot": data.pictures,
+    "backend_of": results.devices,
     "Selection.save": results.saved_selection, "load": results.saved_selection, "Model.save": results.saved_model,
     "Selection.model": results.selection_model,
     "Model.transform": results.model_transform, "Model.inverse_transform": results.model_inverse_transform,
@@ -41,14 +41,13 @@ CHECKS |= INTERNAL | {
     "Selection.to_html": results.selection_pages, "Selection.explore": results.selection_pages,
     "Parameters.plot": data.pictures,
     "DiffusionMap.fit": results.diffusion_map_fit, "IndependentCoordinates.fit": results.independent_coordinates_fit,
-    "anndata.select": results.anndata, "anndata.transform": results.anndata,
+    "anndata.select": results.anndata,
     "datasets.load": data.load_data, "datasets.names": data.load_data,
     "datasets.load_molecule": data.molecules,
     "datasets.pairwise_distances": data.pairwise_distances, "datasets.planar_angles": data.planar_angles,
     "datasets.torsion_features": data.torsion_features,
     "plot.embedding": data.pictures, "plot.path": data.pictures, "plot.points": data.pictures,
     "plot.volumes": data.pictures, "plot.diagnosis": data.pictures,
-    "plot.stability": data.pictures,
 }
 # fmt: on
 

@@ -80,8 +80,4 @@ def pictures(p: Problem) -> None:
     found = ies_gpu.estimate_parameters(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
     heights = [bar.get_height() for bar in found.plot().axes[0].patches]
     same(heights, [row["fvu"] for row in found.basis["sizes"]])
-    assert ies_gpu.estimate_dimension(p.X).plot().axes
-    found = ies_gpu.selection_stability(p.selection, X=p.X, n_refits=1, share=0.999)
-    stable = ies_gpu.plot.stability(found).axes[0]
-    same(sum(bar.get_width() for bar in stable.patches), 100.0)
     assert ies_gpu.plot.style.set_label((0, 6)) == r"$\{\phi_{1},\, \phi_{7}\}$"

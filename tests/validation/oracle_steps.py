@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 import ies_gpu
 from ies_gpu.choice.criterion import candidate_subsets
-from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.parameters.judgement import unexplained_variance
 from tests.validation.oracle_problem import Problem, log_volumes, same
 
 # --- graph, kernel, Laplacian ---

@@ -46,9 +46,9 @@ def test_every_kind_gives_the_same(kind, points, expected):
     np.testing.assert_allclose(back, expected.coordinates[:5], rtol=0, atol=1e-8)
     if kind is pandas.DataFrame:
         days = pandas.date_range("2026-01-01", periods=600)
-        frame = select_coordinates(given.set_index(days), **ARGUMENTS).to_pandas(every=True)
-        assert (frame.index == days).all() and list(frame.columns) == [f"phi{k}" for k in range(1, 9)]
-        np.testing.assert_array_equal(frame.to_numpy(), expected.coordinates)
+        frame = select_coordinates(given.set_index(days), **ARGUMENTS).to_pandas()
+        assert (frame.index == days).all() and list(frame.columns) == list(expected.names)
+        np.testing.assert_array_equal(frame.to_numpy(), expected.embedding)
 
 
 def test_a_mapped_file_is_not_copied(points, expected, tmp_path):

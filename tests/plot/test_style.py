@@ -11,23 +11,13 @@ import pandas
 import pytest
 from matplotlib.colors import to_rgb, to_rgba
 
-from ies_gpu import datasets, plot, select_coordinates
-from ies_gpu.plot.colours import GREY, colourings, colourings_of
-from ies_gpu.plot.style import COLORS, ON_DARK
+from ies_gpu import plot
+from ies_gpu.plot.style import COLORS, GREY, ON_DARK, colourings, colourings_of
 from tests.said import refused
 
-from .pictures import drawn
+from .conftest import N, drawn
 
-N = 600
 WORDS = np.array(["b", "a", "c"])[np.arange(N) % 3]
-
-
-@pytest.fixture(scope="module")
-def selection():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_KERNELS", "plain")
-        X = datasets.load("D1", n_samples=N).X
-        return select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.1)
 
 
 def legend(axes):
