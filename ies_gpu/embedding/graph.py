@@ -37,7 +37,6 @@ MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the par
 
 
 @explain_keywords
-@documented
 @at_home
 def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
@@ -48,7 +47,9 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
         The points, one row per point.
     radius : float
         The largest distance between neighbours.
-    {metric}
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`: "cosine" and "correlation" give chords,
+        ``sqrt(2 - 2 cos)``.
 
     Returns
     -------
