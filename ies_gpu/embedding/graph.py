@@ -21,7 +21,7 @@ from ..backend.audit import audit_graph
 from ..backend.base import index_type
 from ..constraints import Words
 from ..findings import first_few, option, refusal
-from ..options import METRICS, OTHER_METRICS, documented, explain_keywords
+from ..options import METRICS, OTHER_METRICS, explain_keywords
 from ..validation import check_integer, check_length, check_points
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
