@@ -76,7 +76,8 @@ def check_real_array(
         way = "pass its real and imaginary parts as columns"
         raise wrong(name, "complex", f"must be real, got dtype {array.dtype}", way, TypeError)
     if array.dtype.kind not in "buifO":
-        raise wrong(name, "type", f"must be numeric, got dtype {array.dtype}", kind=TypeError)
+        text = f"must be numeric, got dtype {array.dtype}"
+        raise wrong(name, "type", text, _way_out_of_bfloat16(name, given), TypeError)
     if array.ndim != ndim:
         one = f"{name}.to_frame()" if hasattr(given, "to_frame") else f"{name}.reshape(-1, 1)"
         advice = f"use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
@@ -106,7 +107,14 @@ def check_array(name: str, array: Array) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
-        raise wrong(name, "type", f"must be an array of numbers: {one_line(error)}", kind=TypeError) from None
+        text = f"must be an array of numbers: {one_line(error)}"
+        raise wrong(name, "type", text, _way_out_of_bfloat16(name, array), TypeError) from None
+
+
+def _way_out_of_bfloat16(name: str, array: Any) -> str:
+    if not str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return ""
+    return f"use {name}.float()" if hasattr(array, "float") else f'use {name}.astype("float32")'
 
 
 def _from_objects(name: str, array: Array) -> Array:

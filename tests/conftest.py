@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ies_gpu import backend as backends
 from ies_gpu import diffusion_map, laplacian_of_points
-from ies_gpu.backend.machine import for_any_thread
+from ies_gpu.backend.cpu import for_any_thread
 from ies_gpu.embedding.graph import spatial_order
 from tests import real_cupy
 from tests.backends import active_backend, sent, to_host

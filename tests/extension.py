@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ies_gpu.backend import at_home, backend_of, to_host
-from ies_gpu.backend.steps import reporting
+from ies_gpu.backend import at_home, backend_of, reporting, to_host
 from ies_gpu.embedding.nystrom import KernelRule, extend, kernel_degrees, moved_points
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ies_gpu import IESWarning, Selection, diagnose
 from ies_gpu.backend.array import sample_rows
-from ies_gpu.backend.machine import peak_memory
+from ies_gpu.backend.cpu import peak_memory
 from ies_gpu.plot.style import axis_labels, new_figure, set_label, styled, unit_mean_square
 
 from .book import Book

@@ -1,26 +1,36 @@
-"""Which device runs, and why. The only folder of the package that may import CuPy."""
+"""Which device runs, and why; and steps, which work there. The only folder of the package that may import CuPy.
+
+Steps of the pipeline are functions that anyone may call. A step knows no run: it reports how far it is to whoever
+listens (:func:`report`), as it tells what it finds; a step made of others calls them through ``do``, which is
+:func:`call` unless a run takes its place.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 from ..findings import DeviceError, brief, option, refusal, tell, warning
 from .array import Array
-from .base import Backend, Block, current
+from .base import Backend, Block, cached_property, current
 from .cpu import CpuBackend
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Do = Callable[..., Any]
+Report = Callable[[int, int], None]
+_report: ContextVar[Report | None] = ContextVar("report", default=None)
 __all__ = [
-    "Backend", "Block", "active_backend", "at_home", "backend_of", "device_near", "device_of", "get_backend", "host_of",
-    "to_device", "to_host",
+    "Backend", "Block", "Do", "Report", "Step", "active_backend", "at_home", "backend_of", "cached_property", "call",
+    "device_near", "device_of", "get_backend", "host_of", "report", "reporting", "step", "to_device", "to_host",
 ]  # fmt: skip
 
 
@@ -128,7 +138,7 @@ def at_home(function: Callable[Arguments, Result], *, or_host: bool = False) -> 
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        home = device_of(chain(args, kwargs.values()))
+        home = _device_of(chain(args, kwargs.values()))
         if home is None and or_host and current.get() is None:
             home = _host()
         with nullcontext() if home is None else home.active():
@@ -137,7 +147,7 @@ def at_home(function: Callable[Arguments, Result], *, or_host: bool = False) -> 
     return call
 
 
-def device_of(values: Iterable[Any]) -> Backend | None:
+def _device_of(values: Iterable[Any]) -> Backend | None:
     """Return the backend of the first value on a GPU, or None if there is none."""
     for value in values:
         names = ("anchor",) if hasattr(value, "anchor") else ("weights", "coordinates")
@@ -161,3 +171,61 @@ def _warn_once(message: str) -> None:
 @cache
 def _host() -> CpuBackend:
     return CpuBackend(reason="the input is a NumPy array")
+
+
+# --- steps ---
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a run may do with a function, beside calling it."""
+
+    name: str  # in the log, in progress reports, and of its file in a checkpoint
+    composite: bool = False  # made of other steps, which it calls through ``do``: only these are timed and retried
+    calls: bool = False  # calls other steps through ``do``, and is timed and retried with them
+    kernel: str = ""  # the fused kernel that the audit is of
+    # audit(result, *args, **kwargs): how far sampled rows are from plain code; None where there are none
+    audit: Callable[..., float | None] | None = None
+    again: bool = True  # compute once more where the audit fails; not if only a later step uses the kernel
+    single: bool = False  # the kernel computes in the precision that was asked for, not always in float64
+    pack: Callable[[Any], dict[str, Any] | None] | None = None  # what a checkpoint saves, as named values
+    # unpack(content, load, *args, **kwargs) is the way back; load() gives what ``heavy`` gave, or computes the result
+    unpack: Callable[..., Any] | None = None
+    heavy: Callable[[Any], dict[str, Any] | None] | None = None  # saved in a file of its own, read if it is needed
+    heavy_name: str = ""
+
+
+def step(name: str, **more: Any) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Mark a function as a step, which works on the backend of its arrays, with the threads of that backend.
+
+    On the host these decide how BLAS rounds: a step gives the same bits in a run and by itself.
+    """
+
+    def marked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        found = at_home(function, or_host=True)
+        found.step = Step(name, **more)  # type: ignore[attr-defined]
+        return found
+
+    return marked
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a step: the simplest ``do``."""
+    return function(*args, **kwargs)
+
+
+def report(done: int, total: int) -> None:
+    """Report how far a step is; ``total`` is 0 where it is not known."""
+    listener = _report.get()
+    if listener is not None:
+        listener(done, total)
+
+
+@contextmanager
+def reporting(listener: Report) -> Iterator[None]:
+    """Let :func:`report` call a function."""
+    token = _report.set(listener)
+    try:
+        yield
+    finally:
+        _report.reset(token)

@@ -133,36 +133,30 @@ def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Ba
 
 
 def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
-    """Return the largest difference over sampled points, and of the totals of two sets over all points."""
-    xp, best, best_scores = backend.xp, scores.best, scores.best_scores
-    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(best_scores.sum())):
+    """Return the largest difference over sampled points, and of mean scores over all points of two sets.
+
+    Those of the best set and of a seeded one are added up from ``log_volumes``, another way through the same points: on
+    the CPU plain code would take longer than what it checks.
+    """
+    xp, kernels, size, d = backend.xp, backend.kernels, subsets.shape[1], U.shape[2]
+    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(scores.best_scores.sum())):
         return math.inf
-    sets = backend.asarray(subsets)
-    per_row = plain.score_bytes(len(subsets), subsets.shape[1], U.shape[2])
+    sets, per_row = backend.asarray(subsets), plain.score_bytes(len(subsets), size, d)
     rows = sampled_rows(len(U), backend)[: max(1, int(backend.block_bytes() / per_row))]
     sample = xp.ascontiguousarray(U[rows])
-    totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=best.dtype), xp.empty(len(rows))
-    backend.kernels.score_block(sample, sets, totals, number, value)
-    worst = score_difference(sample, sets, totals, best[rows], best_scores[rows])
-    return max(worst, audit_totals(U, subsets, scores.totals, backend))
-
-
-def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> float:
-    """Return the largest difference of mean scores over all points, of the best set and of a seeded one.
-
-    They are added up from ``log_volumes``, another way through the same points: on the CPU plain code would take longer
-    than what it checks.
-    """
-    host = backend.to_host(totals) / len(U)
-    chosen = np.unique([int(host.argmax()), int(np.random.default_rng(len(U)).integers(len(host)))])
-    chosen = chosen[host[chosen] > SOUND]
+    totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=scores.best.dtype), xp.empty(len(rows))
+    kernels.score_block(sample, sets, totals, number, value)
+    worst = score_difference(sample, sets, totals, scores.best[rows], scores.best_scores[rows])
+    means = backend.to_host(scores.totals) / len(U)
+    chosen = np.unique([int(means.argmax()), int(np.random.default_rng(len(U)).integers(len(means)))])
+    chosen = chosen[means[chosen] > SOUND]
     if not len(chosen):
-        return 0.0
-    sets, again, kernels = backend.asarray(subsets[chosen]), np.zeros(len(chosen)), backend.kernels
-    for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
-        with block as rows:
-            again += backend.to_host(column_sums(kernels.log_volumes(U[rows], sets)))
-    return float(np.abs(again / len(U) - host[chosen]).max())
+        return worst
+    few, again = backend.asarray(subsets[chosen]), np.zeros(len(chosen))
+    for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), size, d), "search"):
+        with block as part:
+            again += backend.to_host(column_sums(kernels.log_volumes(U[part], few)))
+    return max(worst, float(np.abs(again / len(U) - means[chosen]).max()))
 
 
 def audit_products(K: Any, backend: Backend) -> float:

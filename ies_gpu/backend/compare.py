@@ -74,15 +74,12 @@ class Kernels:
     def complaints(self) -> list[Finding]:
         """Return each fault as a finding."""
         advice = "please report this with the output of 'ies-gpu doctor --selftest'"
-        return [
-            warning(
-                "kernel.not_used",
-                f"{f'the CUDA kernel {kernel!r} is' if kernel else 'the CUDA kernels are'} not used on {self.device}: "
-                f"{fault}. Plain code runs instead, slower",
-                advice,
-            )
-            for kernel, fault in self.faults.items()
-        ]
+        found = []
+        for kernel, fault in self.faults.items():
+            what = f"the CUDA kernel {kernel!r} is" if kernel else "the CUDA kernels are"
+            text = f"{what} not used on {self.device}: {fault}. Plain code runs instead, slower"
+            found.append(warning("kernel.not_used", text, advice))
+        return found
 
     def trusted(self, kernel: str, *types: Any) -> bool:
         """Return whether a kernel agrees with plain code for some types; say so once if it does not.

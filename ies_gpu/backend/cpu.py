@@ -1,10 +1,18 @@
-"""NumPy and SciPy, with Numba kernels where Numba is installed."""
+"""The host: NumPy and SciPy, with Numba kernels where Numba is installed, and what the machine gives this process.
+
+That is memory, processors, threads of BLAS, and locks that a fork must not leave taken. Containers, Slurm jobs and
+systemd units set limits by control groups (version 2): that of any group above the process holds for it. In a container
+``/proc/self/cgroup`` often names a path that is not there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +21,178 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.spatial
+import threadpoolctl
+from threadpoolctl import ThreadpoolController
 
 from .array import Array
-from .base import Backend
+from .base import Backend, cached_property
 from .kernels import plain
-from .machine import available_memory, available_threads, cached_property, loading, single_thread
+
+ROOT = Path("/")  # of the file system
+COMPILING = "compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
+
+
+# --- memory and processors ---
+
+
+def available_memory(root: Path = ROOT) -> int:
+    """Return the bytes this process could still take: the kernel's estimate, and the cgroup's limit, if any."""
+    sizes = []
+    with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    if (left := memory_left(root)) is not None:
+        sizes.append(left)
+    if not sizes:  # no Linux: total memory is the best that the standard library knows
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
+    return max(min(sizes), 64 << 20)
+
+
+def available_threads(root: Path = ROOT) -> int:
+    """Return the threads this process may use: affinity, cgroup quota or ``OMP_NUM_THREADS``, whichever is least."""
+    counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    if (quota := processors(root)) is not None:
+        counts.append(quota)
+    with contextlib.suppress(KeyError, ValueError):
+        counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
+    return min(counts)
+
+
+def memory_left(root: Path = ROOT) -> int | None:
+    """Return the bytes that the tightest limit leaves; None without one. Files kept in memory do not count as used."""
+    left = []
+    for group in _groups(root):
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+            left.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+                left[-1] += next((int(line[1]) for line in lines if line[:1] == ["inactive_file"]), 0)
+    return min(left, default=None)
+
+
+def processors(root: Path = ROOT) -> int | None:
+    """Return the whole processors that the tightest quota leaves, at least one; None without one."""
+    found = []
+    for group in _groups(root):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = (group / "cpu.max").read_text().split()
+            found.append(int(quota) / int(period))
+    return max(1, int(min(found))) if found else None
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Yield the group of this process, and those above it."""
+    with contextlib.suppress(OSError):  # no Linux
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::"):
+                inside = Path(line[3:].lstrip("/"))
+                yield from (root / "sys/fs/cgroup" / group for group in (inside, *inside.parents))
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has held so far, in bytes (0 if the system does not say)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def resident_memory() -> int:
+    """Return the memory that this process holds now, in bytes; or the peak if the system reports only that."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return peak_memory()
+
+
+# --- threads of BLAS ---
+
+
+def for_any_thread() -> None:
+    """Let any thread change the number again: since 3.7 threadpoolctl ignores all but the one that did it first."""
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread()
+
+
+class SingleThread:
+    """The runs at work, by thread, and the limit that they share: one thread for BLAS until the last of them ends.
+
+    Runs overlap in any order: if each restored what it had found, the last would leave the one thread of the first.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # entered again by a signal's handler, or by a fork in the same thread
+        self.runs: Counter[int] = Counter()
+        self.limit: Any = None
+        self.loaded, self.libraries = 0, ThreadpoolController()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep BLAS to one thread."""
+        me = threading.get_ident()
+        with self.lock:
+            self.runs[me] += 1
+            if self.limit is None:
+                if self.loaded != len(sys.modules):  # a look for libraries takes as long as many a task
+                    self.loaded, self.libraries = len(sys.modules), ThreadpoolController()
+                self.limit = self.libraries.limit(limits=1, user_api="blas")
+                for_any_thread()  # the last run may end in another one
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.runs -= Counter([me])  # without those at zero
+                self.restore_at_the_end()
+
+    def restore_at_the_end(self) -> None:
+        """Give BLAS its threads back if no run is left."""
+        if not self.runs and self.limit is not None:
+            self.limit.restore_original_limits()
+            for_any_thread()
+            self.limit = None
+
+    def forget_other_threads(self) -> None:
+        """In a forked process: what the parent's other threads were at ends here."""
+        me = threading.get_ident()
+        self.runs = Counter({me: self.runs[me]} if self.runs[me] else {})
+        self.restore_at_the_end()
+
+
+single_thread = SingleThread()
+
+# --- forks: a child that finds a lock taken, by a thread that it does not have, waits forever ---
+
+loading = threading.RLock()  # held while the kernels are imported: Python's own locks on modules do not survive a fork
+_taken = threading.local()  # two threads may fork at once, and each releases its own
+
+
+def before_fork() -> None:
+    """Take the locks, in the order in which a thread that loads kernels takes them."""
+    compiling = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    _taken.locks = [lock for lock in (loading, compiling, single_thread.lock) if lock is not None]
+    for lock in _taken.locks:
+        lock.acquire()
+
+
+def after_fork() -> None:
+    """Release them, in parent and child."""
+    for lock in reversed(_taken.locks):
+        lock.release()
+
+
+def after_fork_in_child() -> None:
+    """Release them, and give BLAS its threads back if only other threads were in a run."""
+    single_thread.forget_other_threads()
+    after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork_in_child)
+
+# --- kernels and the backend ---
 
 
 def load_kernels() -> Any:
@@ -33,9 +208,6 @@ def load_kernels() -> Any:
     except ImportError:
         return plain
     return fused
-
-
-COMPILING = "compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
 
 
 def compiles_first() -> bool:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import active_backend, at_home, backend_of, to_host
+from ..backend import Do, active_backend, at_home, backend_of, call, report, step, to_host
 from ..backend.array import Array
 from ..backend.audit import audit_scores
-from ..backend.steps import Do, call, report, step
 from ..findings import option, refusal, tell, warning
 from ..options import TABLE, documented, is_auto
 from ..validation import check_integer, check_real_array, check_seed

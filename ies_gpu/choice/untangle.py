@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, step
 from ..backend.array import Array, column_norms, column_units, spaced_rows
-from ..backend.steps import step
 from ..embedding.graph import leading_axes
 from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array

@@ -16,6 +16,7 @@ from ..files.remote import is_remote, shown
 
 WIDTH = 80
 EVERY = 0.5  # seconds between two JSON lines of one stage
+COLOURS = {"error": "31", "warning": "33"}  # red, yellow
 
 
 class Console:
@@ -70,7 +71,12 @@ class Console:
         if self.style == "json":
             self._event(level, message=message, **({"code": code} if code else {}), **more)
             return
-        self._write(fold(f"ies-gpu: {level}: {message}", max(40, shutil.get_terminal_size().columns), "  "))
+        label = f"ies-gpu: {level}:"
+        text = fold(f"{label} {message}", max(40, shutil.get_terminal_size().columns), "  ")
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
+        if self.stream.isatty() and not plain:
+            text = f"\x1b[{COLOURS[level]}m{label}\x1b[0m{text.removeprefix(label)}"
+        self._write(text)
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""
@@ -78,7 +84,7 @@ class Console:
             self._event("info" if status == 0 else "error", message=message, status=status)
 
     def _event(self, level: str, **content: Any) -> None:
-        from ..backend.machine import peak_memory, resident_memory  # which loads NumPy
+        from ..backend.cpu import peak_memory, resident_memory  # which loads NumPy
 
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         held = resident_memory()

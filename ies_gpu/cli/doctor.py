@@ -48,8 +48,7 @@ def examine(device: str) -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
     from ..backend import get_backend
-    from ..backend.cpu import CpuBackend
-    from ..backend.machine import available_memory, available_threads
+    from ..backend.cpu import CpuBackend, available_memory, available_threads
     from ..results.text import plain
 
     versions = {"ies_gpu": __version__, "python": platform.python_version()}

@@ -87,7 +87,7 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
 
 def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Estimate]:
     """Return the size of a job, and what it needs with the scan for a bandwidth if that must be found."""
-    from ..backend.machine import available_threads
+    from ..backend.cpu import available_threads
     from ..parameters.trial import FEW_SPLITS
     from ..resources import LOADING, estimate_resources
 

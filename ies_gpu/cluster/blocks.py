@@ -17,9 +17,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..backend import Backend, get_backend
+from ..backend import Backend, get_backend, step
 from ..backend.array import sample_rows, spaced_rows
-from ..backend.steps import step
 from ..choice.faults import SAMPLE as LOOKED_AT
 from ..embedding.graph import (
     MAX_AXES,

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend
-from ..backend.steps import Do, call, report, step
+from ..backend import Backend, Do, call, report, step
 from ..choice.criterion import log_volumes
 from ..choice.rmetric import Tangents, tangent_spaces, tangents
 from ..choice.search import SearchResult

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import active_backend, at_home, backend_of
+from ..backend import active_backend, at_home, backend_of, cached_property, report, step
 from ..backend.array import Array, column_ends, column_maxima, column_means, column_norms, column_sums
-from ..backend.machine import cached_property
-from ..backend.steps import report, step
 from ..findings import DisconnectedGraphError, NotConvergedError, option, refusal, tell, warning
 from ..options import documented, explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of, to_device, to_host
+from ..backend import Backend, Do, backend_of, step, to_device, to_host
 from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums
-from ..backend.steps import Do, step
 from ..findings import option, refusal, tell, warning
 from ..options import Options
 from ..validation import check_kernel, check_real_array

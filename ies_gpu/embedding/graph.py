@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, cached_property, report, step
 from ..backend.array import Array, row_counts, row_slots, starts_of
 from ..backend.audit import audit_graph
 from ..backend.base import index_type
-from ..backend.machine import cached_property
-from ..backend.steps import report, step
 from ..constraints import Words
 from ..findings import first_few, option, refusal
 from ..options import METRICS, OTHER_METRICS, documented, explain_keywords

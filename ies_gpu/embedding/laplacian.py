@@ -14,13 +14,11 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order
 
-from ..backend import Backend, Block, at_home, backend_of, get_backend, to_device
+from ..backend import Backend, Block, at_home, backend_of, cached_property, get_backend, step, to_device
 from ..backend.array import Array, entry_rows, row_counts
 from ..backend.audit import audit_products
 from ..backend.base import index_type
 from ..backend.kernels import plain
-from ..backend.machine import cached_property
-from ..backend.steps import step
 from ..findings import DisconnectedGraphError, first_few, option, refusal
 from ..options import TABLE, documented, explain_keywords
 from ..validation import check_kernel, check_length, check_real_array, check_sparse_storage, check_square_sparse

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of
+from ..backend import backend_of, step
 from ..backend.array import Array, entry_rows
-from ..backend.steps import step
 from ..findings import option, refusal
 from .graph import graph_of_nearest, knn_graph
 from .laplacian import Laplacian, SparseMatrix, apply_gaussian, with_diagonal

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import Backend, backend_of, to_device
+from ..backend import Backend, backend_of, report, to_device
 from ..backend.array import Array, column_ends, column_means, starts_of
-from ..backend.steps import report
 from ..findings import first_few, option, refusal, tell, warning
 from ..validation import check_real_array
 from .graph import AFFINITY, GIVEN, Cells, rescale_to_radius, spatial_order, to_euclidean

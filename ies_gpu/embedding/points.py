@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, Do, backend_of, call, step
 from ..backend.array import Array, extent
 from ..backend.base import WIDE
-from ..backend.steps import Do, call, step
 from ..findings import DisconnectedGraphError, Finding, OutOfMemoryError, option, refusal, tell, warning
 from ..options import Options, documented, explain_keywords, is_local
 from ..validation import check_choice, check_flag, check_integer, check_length, check_number

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of, host_of, to_host
+from ..backend import backend_of, host_of, step, to_host
 from ..backend.array import Array, column_norms, column_sums
-from ..backend.steps import step
 from ..findings import DisconnectedGraphError, NotConvergedError, refusal, tell, warning
 from ..options import explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, Block, backend_of
+from ..backend import Backend, Block, backend_of, report, step
 from ..backend.array import Array
-from ..backend.steps import report, step
 from ..findings import refusal
 from .graph import Cells, cell_starts, n_levels
 

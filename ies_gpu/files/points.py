@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend.machine import available_memory
+from ..backend.cpu import available_memory
 from ..findings import finding_of, one_line, refusal
 from .remote import check_local, fetched, is_remote, shown
 

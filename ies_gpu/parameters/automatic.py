@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
+from ..backend import step
 from ..backend.array import Array, sample_rows
-from ..backend.steps import step
 from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult
 from ..embedding.graph import essential_columns

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of, to_device
+from ..backend import at_home, backend_of, step, to_device
 from ..backend.array import Array, column_means, column_units, sample_rows
-from ..backend.steps import step
 from ..choice.faults import SMALLEST, Sample, ground_of_graph, ground_of_points, shape_of_map
 from ..choice.naming import coordinate_names, names_text
 from ..choice.search import recurrence

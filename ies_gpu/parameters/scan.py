@@ -10,10 +10,8 @@ from math import comb
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, cached_property, step
 from ..backend.array import Array
-from ..backend.machine import cached_property
-from ..backend.steps import step
 from ..embedding.local import default_neighbors
 from ..findings import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto

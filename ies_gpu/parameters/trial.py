@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import reporting
 from ..backend.array import Array, column_units, sample_rows, spaced_rows
-from ..backend.steps import reporting
 from ..choice.faults import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult

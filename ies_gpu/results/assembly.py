@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import Backend, active_backend, backend_of, to_device, to_host
+from ..backend import Backend, active_backend, backend_of, step, to_device, to_host
 from ..backend.array import Array, count_true, spaced_rows
 from ..backend.kernels import plain
-from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates, stray_points
 from ..choice.search import SearchResult
 from ..choice.untangle import turns_said

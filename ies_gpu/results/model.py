@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
+from ..backend import at_home, backend_of, cached_property, device_near, get_backend, to_device, to_host
 from ..backend.array import Array, column_units
-from ..backend.machine import cached_property
 from ..choice.faults import mean_over
 from ..choice.naming import coordinate_names
 from ..embedding.graph import GIVEN, PRECOMPUTED

@@ -20,11 +20,23 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .. import __version__
-from ..backend import Backend, active_backend, backend_of, device_near, get_backend, to_device, to_host
+from ..backend import (
+    Backend,
+    Do,
+    Step,
+    active_backend,
+    backend_of,
+    call,
+    device_near,
+    get_backend,
+    reporting,
+    step,
+    to_device,
+    to_host,
+)
 from ..backend.array import Array
+from ..backend.cpu import peak_memory
 from ..backend.kernels import plain
-from ..backend.machine import peak_memory
-from ..backend.steps import Do, Step, call, reporting, step
 from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from ies_gpu.backend import active_backend, backend_of
+from ies_gpu.backend import Step, active_backend, backend_of, call, report, step
 from ies_gpu.backend.base import current
-from ies_gpu.backend.steps import Step, call, report, step
 from tests.backends import each_device, sent, to_host
 
 

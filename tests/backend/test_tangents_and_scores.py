@@ -123,7 +123,7 @@ def test_rows_whose_eigenpairs_cannot_be_trusted_are_computed_by_lapack(fused, m
     with monkeypatch.context() as patch:  # and only those, which are none of random ones: it is many times slower
         patch.setattr(tangent.plain, "tangent_rows", None)
         fused.tangent_rows(*csr, Y, np.arange(50), 3)
-    monkeypatch.setattr(tangent, "vectors_task", lambda *a: a[-1].fill(False))
+    monkeypatch.setattr(tangent, "eigenpairs_task", lambda *a: a[-1].fill(False))
     U, sigma = fused.tangent_rows(*csr, Y, np.arange(50), 3)
     H = plain.cometric_rows(*csr, Y.astype(np.float64), np.arange(50))
     assert_eigenpairs(H, U, sigma, 1e-12 if dtype == np.float64 else 1e-6)

@@ -96,3 +96,19 @@ def test_messages_are_folded_at_words_and_json_is_not(monkeypatch, width):
     assert max(len(line) for line in lines if ".npy" not in line) > width - len(" words")
     Console(log, "json").say("error", MESSAGE)
     assert json.loads(log.getvalue())["message"] == MESSAGE.strip()
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "coloured"),
+    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"NO_COLOR": ""}, True, True),
+     ({"TERM": "dumb"}, True, False)],
+)  # fmt: skip
+def test_terminal_and_environment_decide_about_colours(monkeypatch, environment, terminal, coloured):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in ({"TERM": "xterm-256color"} | environment).items():
+        monkeypatch.setenv(name, value)
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    Console(stream, "lines").say("error", "no")
+    red, end = ("\x1b[31m", "\x1b[0m") if coloured else ("", "")
+    assert stream.getvalue() == f"{red}ies-gpu: error:{end} no\n"

@@ -73,7 +73,7 @@ def test_groups_are_nested_connected_and_small():
 
 
 def test_fused_matching_is_that_of_plain(rng):
-    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.neighbours")
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.products")
     A = scipy.sparse.random(700, 700, density=0.02, format="csr", rng=rng)
     A = (A + A.T + scipy.sparse.identity(700)).tocsr()
     parts = A.indptr.astype(np.int64), A.indices, np.round(A.data, 1).astype(np.float32)  # with many equal weights

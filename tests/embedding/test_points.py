@@ -175,7 +175,7 @@ def test_the_limit_is_kept_within_a_tenth(limit):
 import json, threading, time, warnings
 import numpy as np
 from ies_gpu import select_coordinates
-from ies_gpu.backend.machine import resident_memory as held
+from ies_gpu.backend.cpu import resident_memory as held
 warnings.simplefilter("ignore")
 rng, options = np.random.default_rng(0), dict(intrinsic_dim=2, subset_size=2, device="cpu")
 select_coordinates(rng.uniform(size=(6000, 2)) * [25.0, 4.0], bandwidth=0.3, **options)

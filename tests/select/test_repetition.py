@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.backend.machine import resident_memory
+from ies_gpu.backend.cpu import resident_memory
 from tests.comparison import stored_as
 
 X = datasets.load("D1", n_samples=700).X

@@ -113,3 +113,25 @@ def test_what_is_behind_a_mask_is_never_used(use):
     distances = np.linalg.norm(SMALL[:, None] - SMALL, axis=2)
     with refused("*.masked"):
         MASKED[use](*(np.ma.masked_greater(values, np.median(values)) for values in (SMALL, distances)))
+
+
+def unreadable(self, *args, **options):
+    raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+# bfloat16 as PyTorch has it, which NumPy cannot read, and as ml_dtypes and JAX do, whose dtype is no number of NumPy
+BFLOAT16 = [
+    type("Tensor", (), {"dtype": "torch.bfloat16", "__array__": unreadable, "float": lambda self: SMALL.astype("f4")}),
+    type("Typed", (), {
+        "dtype": "bfloat16", "__array__": lambda self, *args, **options: np.zeros(SMALL.shape, dtype="V2"),
+        "astype": lambda self, dtype: SMALL.astype(dtype),
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BFLOAT16)
+def test_the_call_that_helps_with_bfloat16(kind):
+    with refused("X.type", TypeError) as caught:
+        select_coordinates(kind(), **ARGUMENTS)
+    advised = eval(caught.value.finding.advice.removeprefix("use "), {"X": kind()})
+    assert check_points(advised).shape == SMALL.shape

@@ -162,7 +162,7 @@ def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -
     return smallest
 
 
-def _centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
+def centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
     """Return points less the mean of the rows, their squared lengths, and the largest of these."""
     centre = rows.mean(axis=0)
     a, b = rows - centre, columns - centre
@@ -175,11 +175,15 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
 
     Return the number of pairs in each row (r,), their columns, rising within a row, and their distances.
     """
-    xp = namespace(rows)
-    a, b, aa, bb, scale = _centred(rows, columns)
+    return pairs_within(radius, rows, columns, *centred(rows, columns))
+
+
+def pairs_within(radius: float, rows: Array, columns: Array, *given: Any) -> tuple[Array, ...]:
+    """Find the pairs of :func:`tile_graph`, given what :func:`centred` returns for these points."""
+    xp, (a, b, aa, bb, scale) = namespace(rows), given
     squared = aa[:, None] + bb - 2 * (a @ b.T)
-    # The product form is off by a few roundings of the largest norm. Pairs for which that matters, at the edge of
-    # the ball or very close, are measured again by their difference.
+    # Off by a few roundings of the largest norm. Where that matters, at the edge of the ball or for points that are
+    # very close, pairs are measured again by their difference.
     slack, limit = 64 * float(xp.finfo(rows.dtype).eps) * scale, radius * radius
     i, j = xp.nonzero(squared <= limit + slack)
     value = squared[i, j]
@@ -196,7 +200,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
     For GPUs that multiply in float64 at a sixty-fourth of the speed.
     """
     xp, limit = namespace(rows), radius * radius
-    a, b, aa, bb, scale = _centred(rows, columns)
+    a, b, aa, bb, scale = centred(rows, columns)
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
     if not slack < limit:  # points so far apart that float32 cannot tell
         return tile_graph(rows, columns, radius)
@@ -267,20 +271,21 @@ def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, wei
     """Return ``A P0`` as CSR with sorted indices."""
     xp, n, cells = namespace(data), len(weights), len(starts) - 1
     labels = xp.repeat(xp.arange(cells), starts[1:] - starts[:-1]).astype(xp.int32)
-    prolongation = _csr(xp.arange(n + 1, dtype=xp.int32), labels, weights.astype(xp.float64), cells)
-    return _parts(_csr(indptr, indices, data.astype(xp.float64), n) @ prolongation, xp)
+    return _merged((indptr, indices, data, n), (xp.arange(n + 1, dtype=xp.int32), labels, weights, cells))
 
 
 def merge_rows(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
 ) -> tuple[Array, ...]:
     """Return ``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
-    xp = namespace(data)
-    restriction = _csr(starts, xp.arange(len(weights), dtype=xp.int32), weights.astype(xp.float64), len(weights))
-    return _parts(restriction @ _csr(indptr, indices, data.astype(xp.float64), columns), xp)
+    xp, n = namespace(data), len(weights)
+    return _merged((starts, xp.arange(n, dtype=xp.int32), weights, n), (indptr, indices, data, columns))
 
 
-def _parts(matrix: Array, xp: Any) -> tuple[Array, ...]:
+def _merged(*factors: tuple[Array, Array, Array, int]) -> tuple[Array, ...]:
+    xp = namespace(factors[0][2])
+    left, right = (_csr(ends, indices, data.astype(xp.float64), size) for ends, indices, data, size in factors)
+    matrix = left @ right
     matrix.sort_indices()
     return matrix.indptr.astype(xp.int64), matrix.indices.astype(xp.int32), matrix.data.astype(xp.float32)
 

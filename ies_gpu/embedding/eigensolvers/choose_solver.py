@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...backend import Backend, Block
+from ...backend import Backend, Block, Report, cached_property
 from ...backend.array import Array
-from ...backend.machine import cached_property
-from ...backend.steps import Report
 from ...findings import NotConvergedError
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .lanczos import is_small, krylov

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import Report, backend_of
 from ...backend.array import Array
-from ...backend.steps import Report
 from ...findings import NotConvergedError
 from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import Backend, get_backend
+from ...backend import Backend, Report, get_backend
 from ...backend.array import Array, row_squares
-from ...backend.steps import Report
 from ...findings import NotConvergedError
 from ..graph import cells_of
 from .accuracy import is_separate, residuals_for

@@ -102,43 +102,35 @@ define_unary(math.sqrt, "llvm.sqrt")
 define_unary(abs, "llvm.fabs")
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
-    """Of a flat place in a contiguous array."""
+def _pointer(context: Any, builder: Any, lanes: Any, kind: Any, array: Any, place: Any) -> Any:
+    """To lanes at a flat place in a contiguous array."""
     data = context.make_array(kind)(context, builder, array).data
-    return builder.gep(data, [place])
+    return builder.bitcast(builder.gep(data, [place]), lanes.as_pointer())
 
 
-def loading(lanes: Lanes) -> Any:
-    """Return a function that loads lanes of this kind."""
+@intrinsic
+def load(typing: Any, array: Any, place: Any) -> Any:
+    """Eight consecutive numbers of a flat contiguous array, from ``place`` on.
 
-    def load(typing: Any, array: Any, place: Any) -> Any:
-        """Eight consecutive numbers of a flat contiguous array, from ``place`` on."""
+    As every intrinsic of Numba, this returns the types of a call and what writes its machine code.
+    """
 
-        def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _address(context, builder, signature.args[0], *args)
-            own = ir.VectorType(context.get_data_type(array.dtype), LANES)
-            value = builder.load(builder.bitcast(pointer, own.as_pointer()), align=array.dtype.bitwidth // 8)
-            return value if array.dtype.name == lanes.kind else builder.fpext(value, VECTOR)
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = context.get_value_type(signature.return_type)
+        pointer = _pointer(context, builder, lanes, signature.args[0], *args)
+        return builder.load(pointer, align=array.dtype.bitwidth // 8)
 
-        return lanes(array, types.intp), lower
-
-    return intrinsic(load)
-
-
-load, load_singles = loading(NUMBERS), loading(SINGLES)  # as float64, and as float32
+    return (SINGLES if array.dtype == types.float32 else NUMBERS)(array, types.intp), lower
 
 
 @intrinsic
 def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
-    """Put lanes, or one number in all of them, into a flat contiguous array of their kind; places count numbers.
-
-    As in every intrinsic of Numba, this returns the types of a call and what writes its machine code.
-    """
+    """Put lanes, or one number in all of them, into a flat contiguous array of their kind; places count numbers."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *args[:2])
         lanes = spread(builder, args[2], signature.args[2])
-        builder.store(lanes, builder.bitcast(pointer, lanes.type.as_pointer()), align=array.dtype.bitwidth // 8)
+        pointer = _pointer(context, builder, lanes.type, signature.args[0], *args[:2])
+        builder.store(lanes, pointer, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.none(array, types.intp, value), lower

@@ -1,4 +1,4 @@
-"""Points and their neighbours: the order in space, pairs within a radius, pairs that are matched and contracted.
+"""Points and their neighbours: the order in space, pairs within a radius.
 
 See :mod:`..plain` for what each one returns.
 """
@@ -10,8 +10,9 @@ import threading
 
 import numpy as np
 
-from ...array import Array, starts_of
-from .tasks import SPARSE_CHUNK, compiled, in_threads
+from ...array import Array
+from .. import plain
+from .tasks import compiled, in_threads
 
 SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 tasks, each in its own cache
 FEW = 20  # coordinates up to which direct differences beat the matrix product
@@ -152,33 +153,6 @@ def ball_task(rows, columns, limit, first, last, squared, counts, indices, dista
     return position
 
 
-@compiled(entry=True)
-def settle(products, aa, bb, rows, columns, limit, slack, close):
-    """Pairs within the ball from inner products of centred points; what the product cannot tell is computed again."""
-    counts = np.zeros(len(products), np.int64)
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
-            value = np.float64(aa[i] + bb[j] - 2 * products[i, j])
-            if value <= limit + slack and (value <= close or value >= limit - slack):
-                value = 0.0
-                for k in range(rows.shape[1]):
-                    difference = np.float64(rows[i, k]) - np.float64(columns[j, k])
-                    value += difference * difference
-            inside = value <= limit
-            products[i, j] = value if inside else -1.0
-            counts[i] += inside
-    indices = np.empty(counts.sum(), np.int64)
-    distances = np.empty(len(indices), products.dtype)
-    position = 0
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
-            if products[i, j] >= 0.0:
-                indices[position] = j
-                distances[position] = math.sqrt(products[i, j])
-                position += 1
-    return counts, indices, distances
-
-
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
     limit = float(radius) * float(radius)
     if not len(rows) or not len(columns):
@@ -198,92 +172,14 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
 
     else:
         rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
-        centre = rows.mean(axis=0)
-        a, b = rows - centre, columns - centre
-        aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
-        scale = float(max(aa.max(), bb.max()))
-        slack, close = 64 * float(np.finfo(rows.dtype).eps) * scale, 1e-3 * scale
+        a, b, aa, bb, scale = plain.centred(rows, columns)
 
         def task(first: int, last: int) -> Array:
             part = slice(first, last)
-            return settle(a[part] @ b.T, aa[part], bb, rows[part], columns, limit, slack, close)
+            return plain.pairs_within(radius, rows[part], columns, a[part], b, aa[part], bb, scale)
 
     counts, indices, distances = zip(*in_threads(task, len(rows), TILE_ROWS), strict=True)
     return np.concatenate(counts), np.concatenate(indices), np.concatenate(distances)
 
 
 tile_graph_single = tile_graph  # on a CPU differences in float64 are as fast
-
-
-# --- pairs of rows of a matrix ---------------------------------------------------------------------------------------
-
-
-@compiled(entry=True)
-def matched(indptr, indices, data, scale, visits, mates):
-    """One thread: who is free depends on who came before."""
-    for i in visits:
-        if mates[i] >= 0:
-            continue
-        best, heaviest = i, np.float32(0)
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            weight = data[p] * scale[j]
-            if (weight > heaviest or (weight == heaviest and j < best)) and weight > 0 and j != i and mates[j] < 0:
-                best, heaviest = j, weight
-        mates[i] = best
-        mates[best] = i
-
-
-def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
-    mates = np.full(len(visits), -1, dtype=np.int64)
-    matched(indptr, indices, data, scale, visits, mates)
-    return mates
-
-
-@compiled(fused=True, entry=True)
-def contracted(indptr, indices, data, leaders, mates, labels, total, seen, first, last, counts, out_indices, out_data):
-    """Rows of a pair added up in the dense row ``total``; ``seen`` says which of its entries belong to this pair."""
-    place = 0
-    for c in range(first, last):
-        before = place
-        i = leaders[c]
-        for side in range(2):
-            if side == 1:
-                if mates[i] == i:
-                    break
-                i = mates[i]
-            for p in range(indptr[i], indptr[i + 1]):
-                j = labels[indices[p]]
-                if j == c:
-                    continue
-                if seen[j] != c:
-                    seen[j], total[j] = c, 0.0
-                    out_indices[place] = j
-                    place += 1
-                total[j] += data[p]
-        for p in range(before, place):
-            out_data[p] = total[out_indices[p]]
-        counts[c] = place - before
-    return place
-
-
-def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
-    cells = len(leaders)
-    labels = np.empty(len(mates), dtype=np.int32)
-    labels[leaders] = labels[mates[leaders]] = np.arange(cells, dtype=np.int32)
-    counts = np.empty(cells, dtype=np.int64)
-    widths = np.diff(indptr)
-    second = np.where(mates[leaders] == leaders, 0, widths[mates[leaders]])
-    rooms = starts_of(widths[leaders] + second)
-
-    def chunk(first: int, last: int) -> tuple[Array, Array]:
-        room = int(rooms[last] - rooms[first])
-        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        total, seen = np.empty(cells), np.full(cells, -1)
-        used = contracted(
-            indptr, indices, data, leaders, mates, labels, total, seen, first, last, counts, found, values
-        )
-        return found[:used].copy(), values[:used].copy()
-
-    found, values = zip(*in_threads(chunk, cells, max(SPARSE_CHUNK, cells // 16)), strict=True)
-    return starts_of(counts), np.concatenate(found), np.concatenate(values), labels

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...array import Array, starts_of
 from ..plain import added_up, gram_of_rows, step_lengths, update_rows
-from .lanes import lanes_of, load_singles, store
+from .lanes import lanes_of, load, store
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
-WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
+WIDEST = 32  # columns of one product, a multiple of eight, known when it is compiled
 CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
 
 
@@ -96,37 +96,6 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
     return out
 
 
-@compiled(fused=True, entry=True)
-def merged_columns(indptr, indices, data, labels, weights, first, last, out_indices, out_data):
-    """Columns of a cell follow each other in a sorted row, so that one pass with one sum is enough."""
-    place = 0
-    for i in range(first, last):
-        cell, total = -1, 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            if labels[j] != cell:
-                if cell >= 0:
-                    out_indices[place], out_data[place] = cell, total
-                    place += 1
-                cell, total = labels[j], 0.0
-            total += data[p] * np.float64(weights[j])
-        if cell >= 0:
-            out_indices[place], out_data[place] = cell, total
-            place += 1
-
-
-@compiled(fused=True, entry=True)
-def counted_columns(indptr, indices, labels, first, last, counts):
-    """How many cells each row has entries in."""
-    for i in range(first, last):
-        cell, count = -1, 0
-        for p in range(indptr[i], indptr[i + 1]):
-            label = labels[indices[p]]
-            count += label != cell
-            cell = label
-        counts[i] = count
-
-
 @compiled()
 def sort_part(values, first, last):
     """Shell's sort of a short part in place; ``numpy.sort`` would take seconds to compile."""
@@ -140,71 +109,112 @@ def sort_part(values, first, last):
 
 
 @compiled(fused=True, entry=True)
-def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, out_indices, out_data):
-    """Rows of a cell added up in the dense row ``total``; ``seen`` says which of its entries belong to this cell."""
+def added_rows(
+    indptr, indices, data, rows, starts, left, labels, right, pairs, total, seen, first, last, counts, columns, sums
+):  # fmt: skip
+    """Groups of rows of ``diag(left) A diag(right)`` added up, and in them all columns of one label.
+
+    They are added up in the dense row ``total``; ``seen`` says which of its entries belong to this group. Rows are
+    sorted; those of ``pairs`` are not, and have no diagonal.
+    """
     place = np.int64(0)  # not 0 alone, for which sort_part would be compiled as well
     for c in range(first, last):
         before = place
-        for i in range(starts[c], starts[c + 1]):
+        for k in range(starts[c], starts[c + 1]):
+            i = rows[k]
             for p in range(indptr[i], indptr[i + 1]):
-                j = indices[p]
+                column = indices[p]
+                j = labels[column]
+                if pairs and j == c:
+                    continue
                 if seen[j] != c:
                     seen[j], total[j] = c, 0.0
-                    out_indices[place] = j
+                    columns[place] = j
                     place += 1
-                total[j] += data[p] * np.float64(weights[i])
-        sort_part(out_indices, before, place)
+                total[j] += data[p] * np.float64(left[i] * right[column])
+        if not pairs:
+            sort_part(columns, before, place)
         for p in range(before, place):
-            out_data[p] = total[out_indices[p]]
+            sums[p] = total[columns[p]]
         counts[c] = place - before
     return place
 
 
+def add_rows(
+    matrix: tuple[Array, ...], rows: Array, starts: Array, left: Array, labels: Array, right: Array, n_labels: int,
+    pairs: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return what :func:`added_rows` makes of the groups ``rows[starts[c] : starts[c + 1]]``, as CSR."""
+    groups = len(starts) - 1
+    counts, ends = np.empty(groups, dtype=np.int64), starts_of(np.diff(matrix[0])[rows])
+
+    def chunk(first: int, last: int) -> tuple[Array, Array]:
+        room = int(ends[starts[last]] - ends[starts[first]])
+        found = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        scratch = np.empty(n_labels), np.full(n_labels, -1)
+        used = added_rows(*matrix, rows, starts, left, labels, right, pairs, *scratch, first, last, counts, *found)
+        return found[0][:used].copy(), found[1][:used].copy()
+
+    columns, sums = zip(*in_threads(chunk, groups, max(SPARSE_CHUNK, groups // 16)), strict=True)
+    return starts_of(counts), np.concatenate(columns), np.concatenate(sums)
+
+
 def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, weights: Array) -> tuple[Array, ...]:
-    n = len(indptr) - 1
-    labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
-    counts = np.empty(n, dtype=np.int64)
-    in_threads(lambda a, b: counted_columns(indptr, indices, labels, a, b, counts), n, SPARSE_CHUNK)
-    ends = starts_of(counts)
-    out = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
-
-    def chunk(first: int, last: int) -> None:
-        own = slice(ends[first], ends[last])
-        merged_columns(indptr, indices, data, labels, weights, first, last, out[0][own], out[1][own])
-
-    in_threads(chunk, n, SPARSE_CHUNK)
-    return ends, *out
+    n, cells = len(indptr) - 1, len(starts) - 1
+    labels = np.repeat(np.arange(cells, dtype=np.int32), np.diff(starts))
+    each, ones = np.arange(n + 1), np.ones(n, dtype=np.float32)
+    return add_rows((indptr, indices, data), each[:-1], each, ones, labels, weights, cells)
 
 
 def merge_rows(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
 ) -> tuple[Array, ...]:
-    cells = len(starts) - 1
-    counts = np.empty(cells, dtype=np.int64)
+    each, ones = np.arange(max(columns, len(weights))), np.ones(columns, dtype=np.float32)
+    return add_rows((indptr, indices, data), each[: len(weights)], starts, weights, each, ones, columns)
 
-    def chunk(first: int, last: int) -> tuple[Array, Array]:
-        room = int(indptr[starts[last]] - indptr[starts[first]])
-        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        total, seen = np.empty(columns), np.full(columns, -1)
-        used = merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, found, values)
-        return found[:used].copy(), values[:used].copy()
 
-    found, values = zip(*in_threads(chunk, cells, SPARSE_CHUNK), strict=True)
-    return starts_of(counts), np.concatenate(found), np.concatenate(values)
+@compiled(entry=True)
+def matched(indptr, indices, data, scale, visits, mates):
+    """One thread: who is free depends on who came before."""
+    for i in visits:
+        if mates[i] >= 0:
+            continue
+        best, heaviest = i, np.float32(0)
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            weight = data[p] * scale[j]
+            if (weight > heaviest or (weight == heaviest and j < best)) and weight > 0 and j != i and mates[j] < 0:
+                best, heaviest = j, weight
+        mates[i] = best
+        mates[best] = i
+
+
+def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
+    mates = np.full(len(visits), -1, dtype=np.int64)
+    matched(indptr, indices, data, scale, visits, mates)
+    return mates
+
+
+def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
+    labels = np.empty(len(mates), dtype=np.int32)
+    labels[leaders] = labels[mates[leaders]] = np.arange(len(leaders), dtype=np.int32)
+    rows, starts = np.argsort(labels, kind="stable"), starts_of(np.bincount(labels))
+    ones = np.ones(len(mates), dtype=np.float32)
+    return *add_rows((indptr, indices, data), rows, starts, ones, labels, ones, len(leaders), pairs=True), labels
 
 
 @compiled(fused=True)
-def add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3):
+def add_entry(indices, data, right, V, stride, width, scaled, p, s0, s1, s2, s3):
     """The sums of a row with its p-th entry; what ``width`` and ``scaled`` leave out is not compiled."""
     j = np.uint32(indices[p])
-    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * width
-    s0 += a * load_singles(V, x)
+    a, x = data[p] * right[j] if scaled else data[p], np.intp(j) * stride
+    s0 += a * load(V, x)
     if width > 8:
-        s1 += a * load_singles(V, x + 8)
+        s1 += a * load(V, x + 8)
     if width > 16:
-        s2 += a * load_singles(V, x + 16)
+        s2 += a * load(V, x + 16)
     if width > 24:
-        s3 += a * load_singles(V, x + 24)
+        s3 += a * load(V, x + 24)
     return s0, s1, s2, s3
 
 
@@ -213,21 +223,21 @@ def _product(width: int, scaled: bool) -> Any:
     """A product of fixed width, whose sums stay in registers; even and odd entries have their own, so that none waits.
 
     The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy. V and out
-    are flat.
+    are flat, with rows of length ``stride``.
     """
 
     @compiled(fused=True, entry=True)
-    def product(indptr, indices, data, left, right, V, out):
+    def product(indptr, indices, data, left, right, V, out, stride):
         for i in range(len(indptr) - 1):
             s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = lanes_of(np.float32(0))
             p, end = indptr[i], indptr[i + 1]
             while p < end:
-                s0, s1, s2, s3 = add_entry(indices, data, right, V, width, scaled, p, s0, s1, s2, s3)
+                s0, s1, s2, s3 = add_entry(indices, data, right, V, stride, width, scaled, p, s0, s1, s2, s3)
                 p += 1
                 if p < end:
-                    t0, t1, t2, t3 = add_entry(indices, data, right, V, width, scaled, p, t0, t1, t2, t3)
+                    t0, t1, t2, t3 = add_entry(indices, data, right, V, stride, width, scaled, p, t0, t1, t2, t3)
                     p += 1
-            y = i * width
+            y = i * stride
             store(out, y, s0 + t0)
             if width > 8:
                 store(out, y + 8, s1 + t1)
@@ -242,46 +252,36 @@ def _product(width: int, scaled: bool) -> Any:
     return product
 
 
-def in_eights(V: Array) -> list[Array]:
-    """V in contiguous pieces of at most 32 columns, the last one filled up with zeros: mostly V itself."""
-    k, most = V.shape[1], WIDTHS[-1]
-    if k <= most and k % WIDTHS[0] == 0:
-        return [np.ascontiguousarray(V)]
-    pieces = []
-    for first in range(0, k, most):
-        part = V[:, first : first + most]
-        missing = -part.shape[1] % WIDTHS[0]
-        pieces.append(np.concatenate([part, np.zeros((len(V), missing), dtype=V.dtype)], axis=1))
-    return pieces
+def in_eights(V: Array) -> Array:
+    """V with as many columns of zeros as make their number a multiple of eight: mostly V itself."""
+    missing = -V.shape[1] % 8
+    return np.concatenate([V, np.zeros((len(V), missing), V.dtype)], axis=1) if missing else np.ascontiguousarray(V)
 
 
-def _chunk_product(
-    matrix: tuple[Any, Any, Any], root: Any, pieces: list[Array], first: int, last: int, out: Array
-) -> None:
+def _chunk_product(matrix: tuple[Any, Any, Any], root: Any, V: Array, first: int, last: int, out: Array) -> None:
     """Rows ``first`` to ``last`` of the product with what :func:`in_eights` gives."""
     indptr, indices, data = matrix
-    ends, done = indptr[first : last + 1], 0
-    for V in pieces:
-        width = V.shape[1]
-        target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
-        left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
-        _product(width, root is not None)(ends, indices, data, left, right, V.ravel(), target.ravel())
-        if target is not out:
-            columns = out[:, done : done + width]
-            columns[:] = target[:, : columns.shape[1]]
-        done += width
+    left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
+    stride = V.shape[1]
+    whole = out if out.shape[1] == stride else np.empty((last - first, stride), dtype=np.float32)
+    for begin in range(0, stride, WIDEST):
+        product = _product(min(WIDEST, stride - begin), root is not None)
+        flat = V.ravel()[begin:], whole.ravel()[begin:]
+        product(indptr[first : last + 1], indices, data, left, right, *flat, stride)
+    if whole is not out:
+        out[:] = whole[:, : out.shape[1]]
 
 
 def block_product(
     indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
     root: Any = None,
 ) -> Array:  # fmt: skip
-    n, pieces = len(indptr) - 1, in_eights(V)
+    n, wide = len(indptr) - 1, in_eights(V)
     out = np.empty((n, V.shape[1]), dtype=np.float32)
 
     def chunk(first: int, last: int) -> None:
         rows = out[first:last]
-        _chunk_product((indptr, indices, data), root, pieces, first, last, rows)
+        _chunk_product((indptr, indices, data), root, wide, first, last, rows)
         if R is not None:
             rows *= scale
             rows += R[first:last] if chosen is None else R[first:last, chosen[0]] * chosen[1]
@@ -339,11 +339,11 @@ def turned(R, P, factor, first, last):
 
 
 def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
-    pieces = in_eights(P)
+    wide = in_eights(P)
 
     def chunk(first: int, last: int) -> Array:
         total = np.zeros(P.shape[1])
-        _chunk_product((indptr, indices, data), None, pieces, first, last, image[first:last])
+        _chunk_product((indptr, indices, data), None, wide, first, last, image[first:last])
         shifted_rows(shift, P, image, first, last, total)
         return total
 

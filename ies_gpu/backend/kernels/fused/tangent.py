@@ -73,48 +73,46 @@ def cometric_task(starts, stops, indices, weights, Y, rows, apart, H, A, traces)
 # --- leading eigenvectors of eight small symmetric matrices of norm about 1 ------------------------------------------
 
 
-@compiled(entry=True)
-def tridiagonal_task(matrices, m, diagonals, offs, work):
+@compiled()
+def tridiagonalise(A, m, diagonal, off, work):
     """Householder's reduction from the last row up, on the lower triangle; row k of A becomes v of I - v v'."""
-    for batch in range(len(diagonals)):
-        A, diagonal, off = matrices[batch], diagonals[batch], offs[batch]
-        for k in range(m - 1, 1, -1):
-            row = k * m * LANES
-            square = lanes_of(0.0)
-            for c in range(k - 1):
-                x = load(A, row + c * LANES)
-                square += x * x
-            last = load(A, row + (k - 1) * LANES)
-            store(diagonal, k * LANES, load(A, row + k * LANES))
-            # I - v v' with |v|^2 = 2 sends the row to (0, ..., 0, other); v = 0 where there is nothing to remove
-            length = math.sqrt(last * last + square)
-            other = where(last > 0.0, 0.0 - length, length)
-            apart = square > 1e-40
-            store(off, (k - 1) * LANES, where(apart, other, last))
-            scale = where(apart, 1.0 / math.sqrt(length * (length + abs(last))), 0.0)
-            for c in range(k - 1):
-                store(A, row + c * LANES, load(A, row + c * LANES) * scale)
-            store(A, row + (k - 1) * LANES, (last - other) * scale)
-            dot = lanes_of(0.0)
-            for r in range(k):
-                x, entry, base = load(A, row + r * LANES), lanes_of(0.0), r * m * LANES
-                for c in range(0, r * LANES, LANES):
-                    a = load(A, base + c)
-                    entry += a * load(A, row + c)
-                    store(work, c, load(work, c) + a * x)
-                dot += x * (entry + entry + load(A, base + r * LANES) * x)
-                store(work, r * LANES, entry + load(A, base + r * LANES) * x)
-            half = 0.5 * dot
-            for c in range(0, k * LANES, LANES):
-                store(work, c, load(work, c) - half * load(A, row + c))
-            for r in range(k):
-                x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
-                for c in range(0, (r + 1) * LANES, LANES):
-                    store(A, base + c, load(A, base + c) - (x * load(work, c) + y * load(A, row + c)))
-        store(diagonal, 0, load(A, 0))
-        if m > 1:
-            store(diagonal, LANES, load(A, (m + 1) * LANES))
-            store(off, 0, load(A, m * LANES))
+    for k in range(m - 1, 1, -1):
+        row = k * m * LANES
+        square = lanes_of(0.0)
+        for c in range(k - 1):
+            x = load(A, row + c * LANES)
+            square += x * x
+        last = load(A, row + (k - 1) * LANES)
+        store(diagonal, k * LANES, load(A, row + k * LANES))
+        # I - v v' with |v|^2 = 2 sends the row to (0, ..., 0, other); v = 0 where there is nothing to remove
+        length = math.sqrt(last * last + square)
+        other = where(last > 0.0, 0.0 - length, length)
+        apart = square > 1e-40
+        store(off, (k - 1) * LANES, where(apart, other, last))
+        scale = where(apart, 1.0 / math.sqrt(length * (length + abs(last))), 0.0)
+        for c in range(k - 1):
+            store(A, row + c * LANES, load(A, row + c * LANES) * scale)
+        store(A, row + (k - 1) * LANES, (last - other) * scale)
+        dot = lanes_of(0.0)
+        for r in range(k):
+            x, entry, base = load(A, row + r * LANES), lanes_of(0.0), r * m * LANES
+            for c in range(0, r * LANES, LANES):
+                a = load(A, base + c)
+                entry += a * load(A, row + c)
+                store(work, c, load(work, c) + a * x)
+            dot += x * (entry + entry + load(A, base + r * LANES) * x)
+            store(work, r * LANES, entry + load(A, base + r * LANES) * x)
+        half = 0.5 * dot
+        for c in range(0, k * LANES, LANES):
+            store(work, c, load(work, c) - half * load(A, row + c))
+        for r in range(k):
+            x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
+            for c in range(0, (r + 1) * LANES, LANES):
+                store(A, base + c, load(A, base + c) - (x * load(work, c) + y * load(A, row + c)))
+    store(diagonal, 0, load(A, 0))
+    if m > 1:
+        store(diagonal, LANES, load(A, (m + 1) * LANES))
+        store(off, 0, load(A, m * LANES))
 
 
 @compiled()
@@ -172,38 +170,36 @@ def laguerre_step(diagonal, off, m, x, values, k):
     return where(abs(q) > 0.0, step, 0.0)
 
 
-@compiled(entry=True)
-def values_task(diagonals, offs, m, d, leading):
+@compiled()
+def leading_values(diagonal, off, m, d, values):
     """The d leading eigenvalues, by Laguerre's method, or by halving where counts do not prove its result."""
-    for batch in range(len(diagonals)):
-        diagonal, off, values = diagonals[batch], offs[batch], leading[batch]
-        bound = lanes_of(0.0)
-        before = lanes_of(0.0)
-        for i in range(0, m * LANES, LANES):
-            e = abs(load(off, i))
-            reach = abs(load(diagonal, i)) + e + before
-            bound, before = where(reach > bound, reach, bound), e
-        bound = 1.001 * bound
-        last = bound
-        for k in range(d):
-            x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
-            for _ in range(STEPS):
-                step = where(moving > 0.5, laguerre_step(diagonal, off, m, x, values, k), 0.0)
-                x -= step
-                moving = where(abs(step) > 1e-15, moving, 0.0)  # no lane may depend on how long the others take
-                if not any_of(moving > 0.5):
-                    break
-            sure = where(count_above(diagonal, off, m, x + CERTAIN) < rank, 1.0, 0.0)
-            sure = where(count_above(diagonal, off, m, x - CERTAIN) > rank, sure, 0.0)
-            if any_of(sure < 0.5):
-                low, high = 0.0 - bound, bound
-                for _ in range(HALVINGS):
-                    middle = 0.5 * (low + high)
-                    above = count_above(diagonal, off, m, middle) > rank
-                    low, high = where(above, middle, low), where(above, high, middle)
-                x = where(sure > 0.5, x, 0.5 * (low + high))
-            last = where(x < last, x, last)  # falling, also where the difference is below what was proved
-            store(values, k * LANES, last)
+    bound = lanes_of(0.0)
+    before = lanes_of(0.0)
+    for i in range(0, m * LANES, LANES):
+        e = abs(load(off, i))
+        reach = abs(load(diagonal, i)) + e + before
+        bound, before = where(reach > bound, reach, bound), e
+    bound = 1.001 * bound
+    last = bound
+    for k in range(d):
+        x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
+        for _ in range(STEPS):
+            step = where(moving > 0.5, laguerre_step(diagonal, off, m, x, values, k), 0.0)
+            x -= step
+            moving = where(abs(step) > 1e-15, moving, 0.0)  # no lane may depend on how long the others take
+            if not any_of(moving > 0.5):
+                break
+        sure = where(count_above(diagonal, off, m, x + CERTAIN) < rank, 1.0, 0.0)
+        sure = where(count_above(diagonal, off, m, x - CERTAIN) > rank, sure, 0.0)
+        if any_of(sure < 0.5):
+            low, high = 0.0 - bound, bound
+            for _ in range(HALVINGS):
+                middle = 0.5 * (low + high)
+                above = count_above(diagonal, off, m, middle) > rank
+                low, high = where(above, middle, low), where(above, high, middle)
+            x = where(sure > 0.5, x, 0.5 * (low + high))
+        last = where(x < last, x, last)  # falling, also where the difference is below what was proved
+        store(values, k * LANES, last)
 
 
 @compiled()
@@ -288,50 +284,50 @@ def tridiagonal_residual(diagonal, off, m, value, vectors, k):
     return worst
 
 
-@compiled(entry=True)
-def inverse_task(diagonals, offs, m, d, leading, vectors, lu, fine):
-    """Eigenvectors of the tridiagonal matrices for known eigenvalues; 1 in the lanes where all are accurate."""
-    for batch in range(len(diagonals)):
-        diagonal, off, values, own = diagonals[batch], offs[batch], leading[batch], vectors[batch]
-        good = square = lanes_of(1.0)
-        for k in range(d):
-            value = load(values, k * LANES)
-            factor_shifted(diagonal, off, m, value, lu)
-            x = own[k * m * LANES : (k + 1) * m * LANES]
-            for i in range(m):  # a start without structure, another one for each vector
-                store(x, i * LANES, 0.5 + ((i + 1) * (k + 1) * 0.6180339887498949) % 1.0)
-            for attempt in range(SOLVES):
-                solve_shifted(lu, m, x, attempt > 0)
-                square = orthonormalise(own, k, m)
-            accurate = tridiagonal_residual(diagonal, off, m, value, own, k) <= CONVERGED
-            good = where(accurate, where(square > 0.99, good, 0.0), 0.0)
-        store(fine[batch], 0, good)
+@compiled()
+def tridiagonal_vectors(diagonal, off, m, d, values, vectors, lu):
+    """Eigenvectors for known eigenvalues; returns 1 in the lanes where all are accurate."""
+    good = square = lanes_of(1.0)
+    for k in range(d):
+        value = load(values, k * LANES)
+        factor_shifted(diagonal, off, m, value, lu)
+        x = vectors[k * m * LANES : (k + 1) * m * LANES]
+        for i in range(m):  # a start without structure, another one for each vector
+            store(x, i * LANES, 0.5 + ((i + 1) * (k + 1) * 0.6180339887498949) % 1.0)
+        for attempt in range(SOLVES):
+            solve_shifted(lu, m, x, attempt > 0)
+            square = orthonormalise(vectors, k, m)
+        accurate = tridiagonal_residual(diagonal, off, m, value, vectors, k) <= CONVERGED
+        good = where(accurate, where(square > 0.99, good, 0.0), 0.0)
+    return good
 
 
 @compiled(entry=True)
-def vectors_task(A, traces, m, d, leading, vectors, fine, U, sigma, good):
+def eigenpairs_task(matrices, traces, m, d, diagonal, off, lu, values, vectors, fine, U, sigma, good):
     """Eigenvectors and eigenvalues of the original matrices; ``good`` says which can be trusted."""
     for r in range(len(traces)):
-        batch, lane = r // LANES, r % LANES
-        reflectors, own, values = A[batch], vectors[batch], leading[batch]
-        if lane == 0:  # from the basis of the tridiagonal matrices to that of the original ones
-            for x in range(0, d * m * LANES, m * LANES):
+        A, lane = matrices[r // LANES], r % LANES
+        if lane == 0:
+            tridiagonalise(A, m, diagonal, off, lu)
+            leading_values(diagonal, off, m, d, values)
+            store(fine, 0, tridiagonal_vectors(diagonal, off, m, d, values, vectors, lu))
+            for x in range(0, d * m * LANES, m * LANES):  # to the basis of the original matrices
                 for k in range(2, m):
                     row, dot = k * m * LANES, lanes_of(0.0)
                     for i in range(0, k * LANES, LANES):
-                        dot += load(reflectors, row + i) * load(own, x + i)
+                        dot += load(A, row + i) * load(vectors, x + i)
                     for i in range(0, k * LANES, LANES):
-                        store(own, x + i, load(own, x + i) - dot * load(reflectors, row + i))
+                        store(vectors, x + i, load(vectors, x + i) - dot * load(A, row + i))
         trace = traces[r]
         ordinary = 1e-290 < trace < 1e290
-        good[r] = fine[batch, lane] > 0.5 or not ordinary
+        good[r] = fine[lane] > 0.5 or not ordinary
         for k in range(d):
             # no neighbour apart: any basis does; NaN and infinity go on to whoever looks at sigma
             none, value = 0.0 if trace <= 1e-290 else np.nan, values[k * LANES + lane]
             sigma[r, k] = (value * trace if value > 0.0 else 0.0) if ordinary else none
             for a in range(m):
                 one = 1.0 if a == k else 0.0
-                U[r, a, k] = own[(k * m + a) * LANES + lane] if ordinary else one
+                U[r, a, k] = vectors[(k * m + a) * LANES + lane] if ordinary else one
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
@@ -350,21 +346,16 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
 
     def task(first: int, last: int) -> None:
         # the first kernel depends on the types of the input, the others are for float64 alone
-        if not hasattr(memory, "A"):
-            wide, row, batches = -(-m // 4) * 4, m * LANES, ROWS // LANES
+        if not hasattr(memory, "traces"):
+            wide, row = -(-m // 4) * 4, m * LANES
             memory.products = np.zeros((wide, WIDTH)), np.empty((wide, wide))
-            memory.A, memory.traces = aligned(batches, m * row), np.empty(ROWS)
-            memory.forms = aligned(batches, row), aligned(batches, row), aligned(batches, d * LANES)
-            memory.vectors, memory.fine = aligned(batches, d * row), aligned(batches, LANES)
-            memory.lu = aligned(5 * row)
-        own, batches = slice(first, last), -(-(last - first) // LANES)
-        A, traces, lu = memory.A, memory.traces[: last - first], memory.lu
-        diagonals, offs, leading = (array[:batches] for array in memory.forms)
-        cometric_task(starts[own], stops[own], indices, weights, Y, rows[own], *memory.products, A, traces)
-        tridiagonal_task(A, m, diagonals, offs, lu)
-        values_task(diagonals, offs, m, d, leading)
-        inverse_task(diagonals, offs, m, d, leading, memory.vectors, lu, memory.fine)
-        vectors_task(A, traces, m, d, leading, memory.vectors, memory.fine, U[own], sigma[own], good[own])
+            memory.matrices, memory.traces = aligned(ROWS // LANES, m * row), np.empty(ROWS)
+            # those of one batch at a time: tridiagonal forms, factors, values and vectors, and which are fine
+            memory.batch = [aligned(size) for size in (row, row, 5 * row, d * LANES, d * row, LANES)]
+        own, traces = slice(first, last), memory.traces[: last - first]
+        scratch = *memory.products, memory.matrices, traces
+        cometric_task(starts[own], stops[own], indices, weights, Y, rows[own], *scratch)
+        eigenpairs_task(memory.matrices, traces, m, d, *memory.batch, U[own], sigma[own], good[own])
 
     in_threads(task, len(rows), ROWS)
     for r in np.flatnonzero(~good):  # LAPACK knows what to do; one by one, since sums may depend on the company

@@ -15,8 +15,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import ies_gpu
-from ies_gpu.backend import get_backend, machine
-from ies_gpu.backend.machine import cached_property, for_any_thread, single_thread
+from ies_gpu.backend import cached_property, cpu, get_backend
+from ies_gpu.backend.cpu import for_any_thread, single_thread
 from tests.thorough import first_of
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -63,19 +63,19 @@ def test_the_tightest_limit_above_the_process_holds(membership, groups, memory, 
     if membership is not None:
         (tmp_path / "proc/self").mkdir(parents=True)
         (tmp_path / "proc/self/cgroup").write_text(membership)
-    assert machine.memory_left(tmp_path) == (None if memory is None else memory * GB)
-    assert machine.processors(tmp_path) == count
+    assert cpu.memory_left(tmp_path) == (None if memory is None else memory * GB)
+    assert cpu.processors(tmp_path) == count
     if memory == 1:  # a run takes it into account
-        assert machine.available_memory(tmp_path) == GB and machine.available_threads(tmp_path) == 1
+        assert cpu.available_memory(tmp_path) == GB and cpu.available_threads(tmp_path) == 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc as on Linux")
 def test_an_array_that_is_filled_is_held_and_the_peak_stays_when_it_is_gone():
-    before = machine.resident_memory()
+    before = cpu.resident_memory()
     with mmap.mmap(-1, 32 << 20) as fresh:  # of NumPy's memory, some may have been held before
         fresh.write(bytes(32 << 20))
-        held = machine.resident_memory() - before
-    assert held > 28 << 20 and machine.peak_memory() - before > 28 << 20  # Linux counts a little late
+        held = cpu.resident_memory() - before
+    assert held > 28 << 20 and cpu.peak_memory() - before > 28 << 20  # Linux counts a little late
 
 
 # --- threads of BLAS belong to the process: runs in several threads share them, and give them back ---
@@ -256,38 +256,14 @@ def test_a_fork_waits_for_what_another_thread_compiles_or_loads(setting):
     run_script(WAITING.replace("{setting}", setting))
 
 
-def test_two_threads_may_fork_at_once(monkeypatch):
-    """The one that waits goes on as soon as the other gives up its last lock, and neither takes those of the other."""
-    begun, done = threading.Event(), threading.Event()
-
-    class Handed:
-        """A lock that the other thread has as soon as it is released."""
-
-        def __init__(self):
-            self.lock = threading.RLock()
-
-        def acquire(self):
-            self.lock.acquire()
-
-        def release(self):
-            self.lock.release()
-            assert begun.wait(10)
-
-    def fork():
-        machine.before_fork()
-        begun.set()
-        done.wait(10)
-        machine.after_fork()
-
-    monkeypatch.setattr(machine, "loading", Handed())
-    machine.before_fork()
-    other = threading.Thread(target=fork)
+def test_two_threads_may_fork_at_once():
+    """The other takes the last lock before the first is done with its own, and each releases those that it took."""
+    cpu.before_fork()
+    other = threading.Thread(target=lambda: (cpu.before_fork(), cpu.after_fork()))
     other.start()
-    machine.after_fork()
-    done.set()
-    other.join(10)
-    assert not other.is_alive() and not machine._taken
-    assert single_thread.lock.acquire(blocking=False)
+    cpu.after_fork()
+    other.join(60)
+    assert not other.is_alive() and single_thread.lock.acquire(blocking=False)
     single_thread.lock.release()
 
 
