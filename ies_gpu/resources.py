@@ -19,15 +19,31 @@ LOADING = 1.5  # seconds until all libraries are there
 
 
 class Estimate(NamedTuple):
-    """What a job will need."""
+    """What a job will need.
 
-    stages: dict[str, int]  # the most memory, in bytes, that the process holds during each stage
-    peak_bytes: int  # the largest of the stages
-    request_bytes: int  # a quarter more: what to request from a batch service
-    device_bytes: int  # GPU memory; computed, and compared with what CuPy asks for on a CPU, never with a GPU
-    seconds: float | None  # in all, within a factor of two or so on an idle machine; None where it cannot be told
-    storage: str  # how the kernel is stored, in words
-    factor: float  # how many times as long the graph and the eigenvectors take as with enough memory
+    Attributes
+    ----------
+    stages : dict of {str: int}
+        The most memory, in bytes, that the process holds during each stage.
+    peak_bytes, request_bytes : int
+        The largest of the stages, and a quarter more: what to request from a batch service.
+    device_bytes : int
+        GPU memory; computed, and compared with what CuPy asks for on a CPU, never with a GPU.
+    seconds : float or None
+        In all, within a factor of two or so on an idle machine; None where it cannot be told.
+    storage : str
+        How the kernel is stored, in words.
+    factor : float
+        How many times as long the graph and the eigenvectors take as with enough memory.
+    """
+
+    stages: dict[str, int]
+    peak_bytes: int
+    request_bytes: int
+    device_bytes: int
+    seconds: float | None
+    storage: str
+    factor: float
 
 
 def estimate_resources(
@@ -43,9 +59,14 @@ def estimate_resources(
     degree : float
         Mean number of neighbours per point. ``diagnostics["mean_degree"]`` of a smaller run gives it; at a fixed
         bandwidth it grows in proportion to n.
-    intrinsic_dim, subset_size, n_components, device, dtype, memory_limit, n_threads
+    intrinsic_dim, subset_size, n_components, device, dtype, memory_limit, n_threads : int or str, optional
         As in :func:`ies_gpu.select_coordinates`; by default as many coordinates as dimensions, on one thread of the
         CPU, without a limit.
+
+    Returns
+    -------
+    Estimate
+        Memory by stage, its peak, and the time in all.
 
     Examples
     --------
