@@ -6,7 +6,7 @@ from math import comb
 from typing import NamedTuple
 
 from .embedding.points import WORDS, Size, arrays_out, block_bytes, bytes_by_stage, plan, storage_on_gpu
-from .options import MAX_SUBSETS, Options, check_sizes
+from .options import MAX_SUBSETS, Options, check_sizes, documented
 from .validation import check_choice, check_integer, check_number
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
@@ -23,14 +23,16 @@ class Estimate(NamedTuple):
 
     Attributes
     ----------
-    stages : dict of {str: int}
+    stages : dict of str to int
         The most memory, in bytes, that the process holds during each stage.
-    peak_bytes, request_bytes : int
-        The largest of the stages, and a quarter more: what to request from a batch service.
+    peak_bytes : int
+        The largest of the stages.
+    request_bytes : int
+        A quarter more: what to request from a batch service.
     device_bytes : int
-        GPU memory; computed, and compared with what CuPy asks for on a CPU, never with a GPU.
+        GPU memory (0 on the CPU). Computed, and compared with what CuPy asks for on a CPU; never with a GPU.
     seconds : float or None
-        In all, within a factor of two or so on an idle machine; None where it cannot be told.
+        Total time; rough, within a factor of two or so on an idle machine. None where it cannot be told.
     storage : str
         How the kernel is stored, in words.
     factor : float
@@ -46,6 +48,7 @@ class Estimate(NamedTuple):
     factor: float
 
 
+@documented
 def estimate_resources(
     *, n: int, dim: int, degree: float, intrinsic_dim: int = 2, subset_size: int | None = None, n_components: int = 20,
     device: str = "cpu", dtype: str = "float64", memory_limit: int | None = None, n_threads: int = 1,
@@ -59,9 +62,18 @@ def estimate_resources(
     degree : float
         Mean number of neighbours per point. ``diagnostics["mean_degree"]`` of a smaller run gives it; at a fixed
         bandwidth it grows in proportion to n.
-    intrinsic_dim, subset_size, n_components, device, dtype, memory_limit, n_threads : int or str, optional
-        As in :func:`ies_gpu.select_coordinates`; by default as many coordinates as dimensions, on one thread of the
-        CPU, without a limit.
+    intrinsic_dim : int, default=2
+        The dimension of the manifold.
+    subset_size : int, optional
+        How many coordinates to choose; ``intrinsic_dim`` by default.
+    {n_components}
+    device : {"cpu", "cuda", "cuda:N"}, default="cpu"
+        Where the job will run.
+    {dtype}
+    memory_limit : int, optional
+        Bytes that the job may use, as in :func:`ies_gpu.select_coordinates`; unlimited by default.
+    n_threads : int, default=1
+        CPU threads.
 
     Returns
     -------

@@ -100,7 +100,9 @@ def diffusion_map(
     laplacian : Laplacian or sparse matrix
         The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`; or a sparse
         ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
-    {n_components, tol}
+    n_components : int, default=20
+        How many eigenvectors to compute.
+    {tol}
     random_state : int, RandomState, Generator or None, default=0
         The seed of the start vector, which is the same on every device; ``info`` has the one that was used. Signs do
         not depend on it: the third moment of each eigenvector is positive, or where that is near zero its correlation

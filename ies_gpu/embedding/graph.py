@@ -21,7 +21,7 @@ from ..backend.audit import audit_graph
 from ..backend.base import index_type
 from ..constraints import Words
 from ..findings import first_few, option, refusal
-from ..options import METRICS, OTHER_METRICS, documented, explain_keywords
+from ..options import METRICS, OTHER_METRICS, explain_keywords
 from ..validation import check_integer, check_length, check_points
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -37,7 +37,6 @@ MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the par
 
 
 @explain_keywords
-@documented
 @at_home
 def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
@@ -48,7 +47,9 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
         The points, one row per point.
     radius : float
         The largest distance between neighbours.
-    {metric}
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`: "cosine" and "correlation" give chords,
+        ``sqrt(2 - 2 cos)``.
 
     Returns
     -------

@@ -87,7 +87,11 @@ def laplacian_of_points(
         The points, one row per point. The result is on their device.
     bandwidth : float or "local"
         The length eps over which the weight of a neighbour falls. With ``"local"`` it follows the density.
-    {radius, n_neighbors, self_loops, metric, alpha}
+    radius : float, optional
+        Points no further apart than this are neighbours, by default ``3 * bandwidth``.
+    n_neighbors : int, optional
+        Join each point to so many nearest ones, instead of those within a radius.
+    {self_loops, metric, alpha}
     intrinsic_dim : int, optional
         The dimension of the manifold, which ``bandwidth="local"`` needs.
     dtype : {"float64", "float32"}, default="float64"

@@ -6,3 +6,9 @@ from ies_gpu.run.run import SAVED
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
 STAGES = [name for name in SAVED if name != "automatic"]
+
+
+def forget(folder, kept):
+    """Leave only so many stages."""
+    for stage in STAGES[kept:]:
+        (folder / f"{stage}.npz").unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from ies_gpu import CheckpointWarning, select_coordinates
 from tests.comparison import assert_equal_selections, resumed
 from tests.said import refused, warned
 
-from .jobs import OPTIONS, STAGES
+from .jobs import OPTIONS, STAGES, forget
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -51,8 +51,7 @@ def test_saving_changes_nothing_and_leaves_every_stage(points, uninterrupted, tm
 
 @pytest.mark.parametrize("kept", range(len(STAGES) + 1))
 def test_a_run_goes_on_from_wherever_it_was_killed(points, uninterrupted, folder, kept):
-    for stage in STAGES[kept:]:
-        (folder / f"{stage}.npz").unlink()
+    forget(folder, kept)
     found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, found)
     # the matrix is read only while it is needed

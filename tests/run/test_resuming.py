@@ -17,7 +17,7 @@ from tests.comparison import assert_equal_selections, resumed, stored_as
 from tests.said import warned
 from tests.thorough import first_of
 
-from .jobs import OPTIONS, STAGES
+from .jobs import OPTIONS, forget
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -51,8 +51,7 @@ def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkey
     with warned("kernel.differs"):
         first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
     assert first.diagnostics["kernels"] == plain.NAME
-    for stage in STAGES[2:]:
-        (tmp_path / f"{stage}.npz").unlink()
+    forget(tmp_path, 2)
     with warned("kernel.differs"):
         again = select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True)
     assert resumed(again) == ["graph", "laplacian"]
@@ -93,8 +92,7 @@ def test_graphs_without_a_matrix_keep_their_eigenvectors(tmp_path, monkeypatch, 
     assert first.diagnostics["approximations"]
     assert not (tmp_path / "laplacian.npz").exists()
     for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors"]), (2, ["graph"])):
-        for stage in STAGES[kept:]:
-            (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
+        forget(tmp_path, kept)
         again = select_coordinates(X, **options, checkpoint=tmp_path, resume=True)
         assert_equal_selections(first, again)
         assert resumed(again) == expected
@@ -105,8 +103,7 @@ def test_the_memory_budget_belongs_to_the_job(points, tmp_path, monkeypatch):
     free = [400 << 20]
     monkeypatch.setattr("ies_gpu.backend.cpu.available_memory", lambda: free[0])
     first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
-    for stage in STAGES[2:]:
-        (tmp_path / f"{stage}.npz").unlink()
+    forget(tmp_path, 2)
     free[0] = 100 << 20
     assert_equal_selections(first, select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True))
 
@@ -118,8 +115,7 @@ def test_a_run_on_the_device_goes_on_there_and_not_elsewhere(cupy, points, tmp_p
     assert saved.diagnostics["device"] == "cuda:0"
     assert_equal_selections(first, saved)
     for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors", "laplacian"])):
-        for stage in STAGES[kept:]:
-            (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
+        forget(tmp_path, kept)
         again = select_coordinates(points, **options, device="cuda", checkpoint=tmp_path, resume=True)
         assert resumed(again) == expected
         assert_equal_selections(first, again)
