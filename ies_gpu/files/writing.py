@@ -38,16 +38,17 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     return path
 
 
-def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
-    """Check that a path can be written, before long work, so that its result is not lost at the end."""
+def check_output(path: str | os.PathLike[str], *endings: str) -> str:
+    """Check that a path can be written, before long work, and return its ending, one of some."""
     text, path = os.fspath(check_path(path)), Path(path)
     if not is_remote(text):
         check_local(path)
-    if os.path.splitext(shown(text))[1].lower() != suffix:
-        raise refusal("output.ending", f"{shown(text)}: the output must be a {suffix} file")
+    ending = os.path.splitext(shown(text))[1].lower()
+    if ending not in endings:
+        raise refusal("output.ending", f"{shown(text)}: the output must be a {' or '.join(endings)} file")
     if is_remote(text):
         check_remote_output(text)
-        return path
+        return ending
     if path.exists() and not path.is_file():
         raise refusal("output.special", f"{path} is a folder or a device; give the path of a file")
     folder = Path(os.path.realpath(path)).parent
@@ -57,7 +58,7 @@ def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         text = f"the folder {folder} cannot be written to"
         raise refusal("output.permission", text, "choose another output", PermissionError)
-    return path
+    return ending
 
 
 @contextlib.contextmanager
@@ -101,10 +102,7 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 def write_table(path: str | os.PathLike[str], X: Any, columns: Sequence[str] = (), *, rows: Any = None) -> None:
     """Write numbers by the ending of the path, as ``.csv`` with names of columns and rows."""
-    ending, X = os.path.splitext(path)[1].lower(), np.asarray(X)
-    if ending not in WRITTEN:
-        raise refusal("output.ending", f"{shown(os.fspath(path))}: the output must be a {' or '.join(WRITTEN)} file")
-    check_output(path, ending)
+    ending, X = check_output(path, *WRITTEN), np.asarray(X)
     if X.dtype.kind not in "buif":
         raise refusal("output.type", f"only real numbers can be written, got dtype {X.dtype}", kind=TypeError)
     with whole_or_nothing(path) as file:

@@ -79,14 +79,6 @@ def test_a_kernel_that_is_wrong_on_many_rows_is_reported(capsys):
     assert "differs from plain code" in wrong["whole"] and "tangent" in wrong["whole"]
 
 
-@pytest.mark.thorough
-@needs_cupy
-def test_a_kernel_that_does_not_compile_is_reported(capsys):
-    with plugged_in(compiles=False):
-        status, out = self_test(capsys, as_json=False)
-    assert status == 1 and "WRONG" in out and "does not run" in " ".join(out.split())
-
-
 def test_a_broken_kernel_and_a_run_that_raises_are_reported_beside_the_others():
     tested = cpu_backend("numba")
 

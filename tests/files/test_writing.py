@@ -171,7 +171,7 @@ def test_permissions(own_folder):
 
 
 def test_output_is_checked_before_work(tmp_path):
-    assert check_output(tmp_path / "run.npz", ".npz") == tmp_path / "run.npz"
+    assert check_output(tmp_path / "run.npz", ".npz", ".npy") == ".npz"
     with refused("output.ending"):
         check_output(tmp_path / "run.txt", ".npz")
     with refused("output.no_folder", FileNotFoundError):

@@ -153,7 +153,7 @@ def places() -> list[tuple[str, str]]:
     for name, (function, own) in calls().items():
         names = [] if "(" in name else [p.name for p in inspect.signature(function).parameters.values() if p.kind < 4]
         found += [(name, argument) for argument in dict.fromkeys([*names, *own])]
-    left_out = {"progress", "checkpoint", "do", "room", "self"}
+    left_out = {"progress", "checkpoint", "do", "room", "asked", "self"}
     others = {("select_coordinates", word) for word in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")}
     return [place for place in found if place[1] not in left_out and place not in others]
 

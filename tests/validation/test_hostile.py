@@ -36,7 +36,7 @@ ONCE = {
     "huge scores": ["regularization_path scores"], "huge bases": ["leave_one_out_regret bases"],
     "huge kernel": ["graph_laplacian kernel"], "huge map": ["cometric coordinates"],
     "raises": ["score_subsets bases", "DiffusionMap.fit X"], "points": ["umap_init selection"],
-    "1": ["Selection.model feature_names", "Selection.save path", "Model.transform columns"],
+    "1": ["Selection.model feature_names", "Selection.save path"],
     "a null character": ["load path"], "no rows": ["select_coordinates(graph) graph", "tangent_bases laplacian"],
     "-1": ["datasets.load random_state"], "unprintable": ["select_coordinates n_neighbors"],
 }  # fmt: skip
