@@ -26,9 +26,8 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..choice import faults
-from ..choice.criterion import check_spanning, log_volumes
+from ..choice.criterion import check_spanning, coordinate_numbers, log_volumes, names_text
 from ..choice.faults import Sample
-from ..choice.naming import coordinate_numbers, names_text
 from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal

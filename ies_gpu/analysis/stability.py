@@ -19,7 +19,7 @@ from scipy.special import betaincinv
 
 from ..backend import at_home, backend_of, device_near, get_backend, to_host
 from ..backend.array import Array
-from ..choice.naming import coordinate_names, names_text
+from ..choice.criterion import coordinate_names, names_text
 from ..choice.search import near_pairs, same_up_to_twins
 from ..findings import DisconnectedGraphError, IESWarning, NotConvergedError, code_of, listen, option, refusal
 from ..options import TABLE

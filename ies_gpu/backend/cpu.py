@@ -36,13 +36,20 @@ COMPILING = "compiling kernels (neighbours, products, tangents, scores): about t
 
 
 def available_memory(root: Path = ROOT) -> int:
-    """Return the bytes this process could still take: the kernel's estimate, and the cgroup's limit, if any."""
+    """Return the bytes this process could still take: the kernel's estimate, or what the tightest limit leaves.
+
+    Files that the system keeps in memory do not count as used.
+    """
     sizes = []
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
         lines = (root / "proc/meminfo").read_text().splitlines()
         sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    if (left := memory_left(root)) is not None:
-        sizes.append(left)
+    for group in _groups(root):
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+            sizes.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                pairs = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+                sizes[-1] += next((int(pair[1]) for pair in pairs if pair[:1] == ["inactive_file"]), 0)
     if not sizes:  # no Linux: total memory is the best that the standard library knows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
     return max(min(sizes), 64 << 20)
@@ -51,33 +58,13 @@ def available_memory(root: Path = ROOT) -> int:
 def available_threads(root: Path = ROOT) -> int:
     """Return the threads this process may use: affinity, cgroup quota or ``OMP_NUM_THREADS``, whichever is least."""
     counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
-    if (quota := processors(root)) is not None:
-        counts.append(quota)
+    for group in _groups(root):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = map(int, (group / "cpu.max").read_text().split())
+            counts.append(max(1, quota // period))
     with contextlib.suppress(KeyError, ValueError):
         counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
     return min(counts)
-
-
-def memory_left(root: Path = ROOT) -> int | None:
-    """Return the bytes that the tightest limit leaves; None without one. Files kept in memory do not count as used."""
-    left = []
-    for group in _groups(root):
-        with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
-            left.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
-                left[-1] += next((int(line[1]) for line in lines if line[:1] == ["inactive_file"]), 0)
-    return min(left, default=None)
-
-
-def processors(root: Path = ROOT) -> int | None:
-    """Return the whole processors that the tightest quota leaves, at least one; None without one."""
-    found = []
-    for group in _groups(root):
-        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
-            quota, period = (group / "cpu.max").read_text().split()
-            found.append(int(quota) / int(period))
-    return max(1, int(min(found))) if found else None
 
 
 def _groups(root: Path) -> Iterator[Path]:

@@ -1,8 +1,12 @@
-"""The criterion: which coordinates and sets of them there are, and how far each set is from losing rank."""
+"""The criterion: which sets of coordinates there are, how they are written, and how far each is from losing rank.
+
+Arrays count coordinates from 0, people and the paper from 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
@@ -12,10 +16,11 @@ from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array, column_maxima, column_sums
 from ..findings import brief, option, refusal
 from ..options import count_subsets
-from ..validation import check_flag, check_integer, check_real_array
+from ..validation import check_flag, check_integer, check_members, check_real_array
 
 NEAR_ZERO = 0.1  # volumes below count as lost
 FEW = 10  # points, and fewer than 1% of all: a coordinate that lives on so few says nothing about the shape
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
@@ -194,3 +199,54 @@ def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:
     backend = backend_of(coordinates)
     sizes = abs(coordinates[:, backend.asarray(np.array(stray, dtype=np.int64))])
     return backend.to_host(backend.xp.nonzero((sizes >= 0.1**0.5 * column_maxima(sizes)).any(axis=1))[0])
+
+
+# --- names ---
+
+
+def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
+    """Return the paper's names: ``("phi1", "phi7")`` for ``(0, 6)``."""
+    return tuple(f"phi{k + 1}" for k in subset)
+
+
+def names_text(subset: Iterable[int]) -> str:
+    """Return the names in a sentence: ``phi1, phi7`` for ``(0, 6)``. A negative member is unknown: ``?``."""
+    return ", ".join("?" if k < 0 else f"phi{k + 1}" for k in subset)
+
+
+def page_text(subset: Iterable[int]) -> str:
+    """Return a set as pages show it: ``{φ₁, φ₇}`` for ``(0, 6)``. A negative member is unknown, and written ``?``."""
+    return in_symbols(f"{{{names_text(subset)}}}")
+
+
+def in_symbols(text: str) -> str:
+    """Return a text for a page, with the names of coordinates as symbols: ``φ₇`` for ``phi7``."""
+    return re.sub(r"\bphi(\d+)\b", lambda name: "φ" + name[1].translate(SUBSCRIPTS), text)
+
+
+def formula(weights: Iterable[float], most: int = 3) -> str:
+    """Return a combination of coordinates by its largest weights, beside the largest: ``phi7 + 0.5 phi8``."""
+    ordered = sorted(enumerate(weights), key=lambda pair: -abs(pair[1]))
+    first, largest = ordered[0]
+    terms = [(k, weight / largest) for k, weight in ordered[1:] if abs(weight) >= 0.05 * abs(largest)]
+    text = "".join(f" {'-' if part < 0 else '+'} {abs(part):.1g} phi{k + 1}" for k, part in terms[:most])
+    return f"phi{first + 1}{text}{' + ...' * (len(terms) > most)}"
+
+
+def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
+    """Return a set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
+    numbers = []
+    for member in check_members("subset", subset, "a set such as (0, 6) or ('phi1', 'phi7')"):
+        if isinstance(member, str):
+            if not re.fullmatch(r"phi[1-9]\d*", member):
+                text = f"subset must contain numbers, or names such as 'phi7', got {brief(member)}"
+                raise refusal("subset.type", text)
+            if int(member[3:]) > m:
+                text = f"subset names {member}, but there are only phi1 to phi{m}"
+                raise refusal("subset.range", text, f"raise {option('n_components')}")
+            member = int(member[3:]) - 1
+        elif not np.isscalar(member):
+            text = f"subset must be one set of numbers or names, got {brief(subset)}"
+            raise refusal("subset.type", text, kind=TypeError)
+        numbers.append(member)
+    return tuple(int(k) for k in check_subsets([numbers], m)[0])

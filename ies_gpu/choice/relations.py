@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .naming import coordinate_names, names_text
+from .criterion import coordinate_names, names_text
 
 FEW = 200  # points; below, the bins hold too few to tell a function from chance
 BINS = 40  # of a coordinate by rank: a function of it hardly varies within one

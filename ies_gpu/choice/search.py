@@ -238,7 +238,8 @@ SearchResult
 --------
 >>> import ies_gpu
 >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
->>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)""",
+>>> known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.8, "n_components": 10}
+>>> strip = ies_gpu.select_coordinates(X, **known)""",
 }
 by_itself = partial(documented, own=SHARED)  # decorator: fills a docstring from what the searches share
 

@@ -19,7 +19,7 @@ from ..backend.array import Array, column_norms, column_units, spaced_rows
 from ..embedding.graph import leading_axes
 from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array
-from .criterion import check_subsets, stray_coordinates
+from .criterion import check_subsets, coordinate_names, formula, stray_coordinates
 from .faults import (
     COMPONENTS,
     FEWEST,
@@ -33,7 +33,6 @@ from .faults import (
     regions_of,
     regions_of_points,
 )
-from .naming import coordinate_names, formula
 
 GRAPH_REGIONS = 30
 TOO_FEW = 100  # points, below which nothing is turned

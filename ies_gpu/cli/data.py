@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
 
 
 def run_data(args: argparse.Namespace, console: Console) -> int:
-    from ..choice.naming import names_text
+    from ..choice.criterion import names_text
     from ..datasets.synthetic import TABLE, bandwidth_for, load
     from ..files.writing import write_table
 

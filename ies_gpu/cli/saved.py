@@ -66,7 +66,7 @@ def add(commands: Any) -> None:
 
 
 def run_show(args: argparse.Namespace, console: Console) -> int:
-    from ..choice.naming import names_text
+    from ..choice.criterion import names_text
     from ..results.text import as_plain, best_sets, facts, summary
 
     selection = load_selection(args.run_file)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..choice.naming import names_text
+from ..choice.criterion import names_text
 from ..validation import check_choice, check_integer, check_seed
 
 Sample = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]

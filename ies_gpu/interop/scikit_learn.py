@@ -38,7 +38,8 @@ from ..validation import (
 
 Owner = TypeVar("Owner")
 FEWEST = 4  # points: with fewer there is no map with two coordinates
-FEW = 100  # below this many points no bandwidth is found by trying several
+FEW = 100  # below this many points nothing can be estimated from their distances
+SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
 # what both document, but not as the table of options does
 OWN = {
@@ -282,10 +283,6 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 asked[name] = n - rest
         if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
             asked["bandwidth"] = FIXED if (k := asked["n_neighbors"]) is None else self._distance_to_last(X, k)
-        if is_found(asked["bandwidth"]) and not self._precomputed and n < FEW:
-            asked["bandwidth"] = found = few_points_bandwidth(points_in_metric(X, self.metric))
-            text = f"{n} points are too few to find a bandwidth; using {option('bandwidth', found)}"
-            tell(warning("points.guessed", text, "pass your own if you know it"))
         return asked
 
     def _distance_to_last(self, X: Array, k: int) -> float:
@@ -349,7 +346,10 @@ class DiffusionMap(SpectralTransformer):
     """
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        if "X" in entry and is_found(asked["bandwidth"]):  # the one that the choice finds best
+        is_open = "X" in entry and is_found(asked["bandwidth"])
+        if is_open and len(X) < FEW:
+            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
+        elif is_open:  # the one that the choice finds best
             with listen(IESWarning) as said:
                 chosen = select_coordinates(X, **asked, keep_bases=False, progress=self.progress)
             asked |= {name: chosen.diagnostics["parameters"][name] for name in ("bandwidth", "disconnected")}
@@ -376,8 +376,7 @@ class IndependentCoordinates(SpectralTransformer):
         How many eigenvectors to choose from. With too few points, as many as they allow, with a warning.
     bandwidth : float or "auto", default="auto"
         The bandwidth of the Gaussian kernel. "auto" tries several, as "fixed" in
-        :func:`select_coordinates`; with ``n_neighbors`` it is the median distance to the last neighbour, and for fewer
-        than 100 points one that keeps the graph in one piece, with a warning.
+        :func:`select_coordinates`; with ``n_neighbors`` it is the median distance to the last neighbour.
     {n_neighbors, radius, self_loops, metric, alpha, scale, diffusion_time, disconnected, isolated, device, dtype,
     memory_limit, n_threads, random_state, tol, progress, intrinsic_dim, subset_size, zeta, percentile, search,
     untangle}
@@ -391,6 +390,11 @@ class IndependentCoordinates(SpectralTransformer):
     intrinsic_dim_, subset_size_ : int
         The dimension and the number of coordinates that were used.
     {fitted}
+
+    Notes
+    -----
+    For fewer than 100 points "auto" means a bandwidth that keeps the graph in one piece, dimension 2 (1 if there is one
+    column), and as many coordinates as dimensions, with a warning.
 
     Examples
     --------
@@ -411,6 +415,8 @@ class IndependentCoordinates(SpectralTransformer):
     untangle: bool = True
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
+        if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
+            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used = found.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
@@ -426,3 +432,17 @@ def few_points_bandwidth(X: Array) -> float:
     Z = to_host(X)
     distances = pdist((Z - Z[0]) / extent(Z))
     return float(extent(Z) * np.sqrt(linkage(distances, "single")[:, 2].max() * distances.max()) / 3)
+
+
+def guess_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return dimension, number of coordinates and bandwidth of a few points: those asked for, guesses for "auto"."""
+    d, s, bandwidth = (asked.get(name) for name in SIZES)
+    if is_auto(d):
+        d = min(2, asked["n_components"], X.shape[1], np.inf if is_auto(s) else check_integer("subset_size", s, low=1))
+    bandwidth = few_points_bandwidth(X) if is_found(bandwidth) else check_length("bandwidth", bandwidth)
+    used = dict(zip(SIZES, (d, d if is_auto(s) else s, bandwidth), strict=True))
+    used = {name: value for name, value in used.items() if name in asked}
+    told = ", ".join(option(name, value) for name, value in used.items())
+    text = f"{len(X)} points are too few to estimate anything from them; using {told}"
+    tell(warning("points.guessed", text, "pass your own values if you know them"))
+    return used

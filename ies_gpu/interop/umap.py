@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 
 from ..backend import to_host
 from ..backend.array import Array
-from ..choice.naming import coordinate_numbers
+from ..choice.criterion import coordinate_numbers
 from ..findings import refusal
 from ..results.selection import Selection, check_selection, is_whole, used_points
 from ..validation import check_points

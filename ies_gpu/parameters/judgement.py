@@ -8,8 +8,8 @@ import numpy as np
 
 from ..backend import at_home, backend_of, step, to_device
 from ..backend.array import Array, column_means, column_units, sample_rows
+from ..choice.criterion import coordinate_names, names_text
 from ..choice.faults import SMALLEST, Sample, ground_of_graph, ground_of_points, shape_of_map
-from ..choice.naming import coordinate_names, names_text
 from ..choice.search import recurrence
 from ..findings import Answer, Finding, answer_on, first_few, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options

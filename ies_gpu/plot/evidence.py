@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..analysis.diagnose import Diagnosis
-from ..choice.naming import coordinate_numbers
+from ..choice.criterion import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..findings import refusal
 from ..parameters.dimension import DOUBTFUL, THRESHOLD

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..choice.naming import coordinate_numbers
+from ..choice.criterion import coordinate_numbers
 from ..findings import brief, refusal
 from ..results.selection import Selection, check_selection, with_turned
 from ..validation import check_real_array
@@ -102,22 +102,15 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     return draw(X, labels, colourings(colors, len(X)), cmap, title, ax, to_scale=True)
 
 
-def colour_map(name: Any) -> Any:
-    """Return Matplotlib's colour map of a name."""
-    from matplotlib import colormaps
-
-    if not isinstance(name, str) or name not in colormaps:
-        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
-    return colormaps[name]
-
-
 def draw(
     Y: np.ndarray, labels: list[str], colours: list[Colouring], cmap: str | None, title: str, ax: Any, *,
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw points into a new figure, or into the user's axes."""
-    if cmap is not None:
-        colour_map(cmap)
+    from matplotlib import colormaps
+
+    if cmap is not None and not (isinstance(cmap, str) and cmap in colormaps):
+        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(cmap)}")
     if ax is None:
         figure = panels(Y, labels, colours, cmap, to_scale=to_scale)
         if title:

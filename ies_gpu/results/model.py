@@ -13,8 +13,8 @@ from scipy.spatial import KDTree
 
 from ..backend import at_home, backend_of, cached_property, device_near, get_backend, to_device, to_host
 from ..backend.array import Array, column_units
+from ..choice.criterion import coordinate_names
 from ..choice.faults import mean_over
-from ..choice.naming import coordinate_names
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
 from ..findings import option, refusal

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
-from ..choice.criterion import check_spanning, log_volumes
-from ..choice.naming import coordinate_names, coordinate_numbers
+from ..choice.criterion import check_spanning, coordinate_names, coordinate_numbers, log_volumes
 from ..choice.regularization import Segment
 from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
 from ..validation import check_integer, points_digest
@@ -237,8 +236,8 @@ class Selection:
         return json.dumps(as_plain(self))
 
     def to_html(
-        self, path: str | os.PathLike[str], *, points: Array = None, colors: Any = None, cmap: Any = None,
-        compare: Selection | None = None, stability: Any = None, diagnosis: Any = None, title: str | None = None,
+        self, path: str | os.PathLike[str], *, points: Array = None, colors: Any = None, compare: Any = None,
+        stability: Any = None, diagnosis: Any = None, title: str | None = None,
     ) -> None:  # fmt: skip
         """Write an interactive report on the result: one HTML file that needs no network.
 
@@ -250,8 +249,6 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
-        cmap : str, optional
-            Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability : Stability, optional
@@ -264,7 +261,7 @@ class Selection:
         from ..report.page import write_report
 
         write_report(
-            self, path, points=points, colors=colors, cmap=cmap, compare=compare, stability=stability,
+            self, path, points=points, colors=colors, compare=compare, stability=stability,
             diagnosis=diagnosis, title=title,
         )  # fmt: skip
 

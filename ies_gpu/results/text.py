@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import spaced_rows
-from ..choice.naming import coordinate_names, names_text
+from ..choice.criterion import coordinate_names, names_text
 from ..choice.relations import find_relations, relations_text
 from ..findings import ASKED, Answer, Finding, Words, in_python, note, option, question_of, render
 

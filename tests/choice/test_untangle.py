@@ -18,8 +18,8 @@ from ies_gpu import (
     radius_graph,
     select_coordinates,
 )
+from ies_gpu.choice.criterion import formula
 from ies_gpu.choice.faults import regions_of_points
-from ies_gpu.choice.naming import formula
 from ies_gpu.choice.rmetric import tangent_spaces
 from ies_gpu.choice.untangle import best_turn, more_open, shared_energy, turns_said, untangle
 

@@ -9,7 +9,7 @@ import pytest
 
 from ies_gpu import diagnose, laplacian_of_points, select_coordinates
 from ies_gpu.analysis.stability import Stability
-from ies_gpu.choice.naming import coordinate_names, in_symbols
+from ies_gpu.choice.criterion import coordinate_names, in_symbols
 from ies_gpu.findings import grave, light
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE
