@@ -20,9 +20,10 @@ def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
     X = datasets.load("D1", n_samples=1500).X
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.4, "tol": 1e-10, "device": "cpu"}
     np.save(tmp_path / "points.npy", X)
-    given = {tmp_path / "points.npy": X, da.from_array(X[::-1] * 0.9, chunks=(470, 3)): X[::-1] * 0.9}
-    results = [select_coordinates(points, client=client, **options) for points in given]
-    for found, points in zip(results, given.values(), strict=True):
+    other = 0.9 * X[::-1]
+    given = [(tmp_path / "points.npy", X), (da.from_array(other, chunks=(470, 3)), other)]
+    results = [select_coordinates(points, client=client, **options) for points, _ in given]
+    for found, (_, points) in zip(results, given, strict=True):
         assert isinstance(found.coordinates, da.Array)
         check_same(select_coordinates(points, **options), found)
 
