@@ -25,8 +25,8 @@ ies_gpu.plot.embedding(selection, colors=cells.obs["bulk_labels"]).savefig("cell
 # cells, not their sequencing depth. Now ``scanpy.pl.embedding(old, basis="ies", color="bulk_labels")`` works too.
 
 known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.5}
-selection = ies_gpu.anndata.select(old, metric="cosine", self_loops=False, disconnected="largest", **known)
-model = selection.model(old.obsm["X_pca"])
+half = ies_gpu.anndata.select(old, metric="cosine", self_loops=False, disconnected="largest", **known)
+model = half.model(old.obsm["X_pca"])
 new.obsm["X_ies"] = model.transform(new.obsm["X_pca"], isolated="nearest")
 print("old cells", old.obsm["X_ies"].shape, "new cells", new.obsm["X_ies"].shape)
 ies_gpu.plot.points(new.obsm["X_ies"], colors=new.obs["bulk_labels"]).savefig("cells-new.png")
