@@ -22,8 +22,7 @@ from ..backend.kernels import plain
 from ..findings import DisconnectedGraphError, first_few, option, refusal
 from ..options import TABLE, documented, explain_keywords
 from ..validation import check_kernel, check_length, check_real_array, check_sparse_storage, check_square_sparse
-from .graph import csr, inverse_order, permute
-from .order import matrix_order
+from .graph import csr, matrix_order, permute
 from .tiles import TiledMatrix
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
@@ -184,7 +183,7 @@ class Laplacian:
         P = self.operator
         if self.rows.stand_as_given:
             return P.matrix if P.has_matrix else P
-        return permute(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
+        return permute(P.matrix, backend_of(self.anchor).asarray(np.argsort(self.rows.order)))
 
     @cached_property
     @at_home
