@@ -280,7 +280,7 @@ def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -
     return csr(backend, data, columns, starts_of(row_counts(rows, n)))
 
 
-# --- the order of space, that of a KD-tree, and an order found from a matrix alone -------------------------------------
+# --- the order of space, that of a KD-tree, and an order found from a matrix alone ------------------------------------
 
 
 def n_levels(n: int, leaf: int) -> int:

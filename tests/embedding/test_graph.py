@@ -12,8 +12,8 @@ from scipy.spatial.distance import cdist
 from ies_gpu import gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import base
 from ies_gpu.embedding import laplacian
-from ies_gpu.embedding.graph import cell_starts, n_levels, spatial_order
 from ies_gpu.embedding.given import check_sides
+from ies_gpu.embedding.graph import cell_starts, n_levels, spatial_order
 from tests.said import refused
 
 
