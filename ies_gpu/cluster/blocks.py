@@ -1,8 +1,7 @@
-"""Points, kernel and transition matrix of a cluster run, by block.
+"""Points, kernel and transition matrix of a cluster run, by block: a box of a KD-tree.
 
-Each worker reads its own rows of a file, or gets them in chunks. A block is then a box of a KD-tree, so few of the
-neighbours of its points are in other blocks. A block of a matrix has its own rows, and columns numbered within it:
-first its own points, then those of other blocks that its rows need, by block.
+A block of a matrix has its own rows, and columns numbered within it: first its own points, then those of other blocks
+that its rows need, by block.
 """
 
 from __future__ import annotations
@@ -150,10 +149,7 @@ def partition(team: Team, source: Source, options: Options) -> list[Any]:
 
 
 def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
-    """Refuse points without a shape, and a kernel that joins all points; of few, one that isolates most, too.
-
-    Of many points those without neighbours show as parts of the graph.
-    """
+    """Refuse points without a shape, and a kernel that joins all points; if they are all, one that isolates most."""
     refuse_points((n, sample.shape[1]), bool((sample != sample[0]).any()), np.abs(sample).max() > 1 / LARGEST)
     if len(sample) == n:
         sampled_degree(sample, options.radius, options.bandwidth, options.disconnected)
@@ -177,7 +173,12 @@ def facts_of_points(
 
 def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[Any]) -> list[np.ndarray]:
     """Return which of the wanted rows of the input some blocks have, rising, and these rows of arrays by block."""
-    parts = [np.concatenate(part) for part in zip(*team.gather(team.map(own_rows, owners, wanted, *tall)), strict=True)]
+
+    def own_rows(at: Backend, owner: Any, *tall: Any) -> tuple[np.ndarray, ...]:
+        own = np.flatnonzero(np.isin(owner.rows, wanted))
+        return owner.rows[own], *(at.to_host(array[at.asarray(own)]) for array in tall)
+
+    parts = [np.concatenate(part) for part in zip(*team.gather(team.map(own_rows, owners, *tall)), strict=True)]
     order = np.argsort(parts[0])
     return [part[order] for part in parts]
 
@@ -195,12 +196,6 @@ def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.
         high = Z[:, across[k]] > places[k]
         members += [Z[~high], Z[high]]
     return axes, across, places
-
-
-def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:
-    """Return whether some boxes are no further apart than the reach."""
-    gap = np.maximum(0, np.maximum(other[:, 0] - one[:, None, 1], one[:, None, 0] - other[:, 1]))
-    return bool(((gap * gap).sum(axis=2) <= reach * reach * (1 + 1e-9)).any())
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -227,11 +222,6 @@ def collect(backend: Backend, pieces: tuple[tuple[np.ndarray, Any], ...]) -> Poi
     X = backend.xp.concatenate([backend.asarray(own) for _, own in pieces])
     order = spatial_order(X)
     return Points(rows[backend.to_host(order)], X[order])
-
-
-def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, ...]:
-    own = np.flatnonzero(np.isin(owner.rows, wanted))
-    return owner.rows[own], *(backend.to_host(array[backend.asarray(own)]) for array in tall)
 
 
 def boxes_of(backend: Backend, points: Points) -> np.ndarray:
@@ -308,9 +298,13 @@ class BlockLaplacian:
 @step("graph")
 def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     """Return the Gaussian kernel by block; the team learns who exchanges rows with whom."""
-    boxes, radius = team.gather(team.map(boxes_of, points)), options.radius
-    count = len(points)
-    team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
+    boxes, radius, count = team.gather(team.map(boxes_of, points)), options.radius, len(points)
+
+    def is_near(one: np.ndarray, other: np.ndarray) -> bool:
+        gap = np.maximum(0, np.maximum(other[:, 0] - one[:, None, 1], one[:, None, 0] - other[:, 1]))
+        return bool(((gap * gap).sum(axis=2) <= radius * radius * (1 + 1e-9)).any())
+
+    team.near = [[j for j in range(count) if j != i and is_near(boxes[i], boxes[j])] for i in range(count)]
     how = radius, options.bandwidth, options.storage, options.self_loops
     built = []
     for i, near in enumerate(team.near):
@@ -402,10 +396,8 @@ def transition_blocks(
     def row_sums(backend: Backend, kernel: Rows) -> Any:
         w = SparseMatrix(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
         if not bool((w > 0).all()):
-            text = "the kernel has rows without a positive entry"
-            raise refusal(
-                "kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}"
-            )
+            advice = f"raise {option('bandwidth')}, or use {option('self_loops', True)}"
+            raise refusal("kernel.empty_rows", "the kernel has rows without a positive entry", advice)
         return w
 
     w = team.map(row_sums, kernels)
@@ -415,14 +407,13 @@ def transition_blocks(
     sizes, sums, entries = (np.array(part) for part in zip(*team.gather(known), strict=True))
     mean, nnz = sums.sum() / sizes.sum(), int(entries.sum())
     roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), calls(joined, wt, team.exchanged(wt)))
+
+    def transition_rows(at: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
+        K = kernel.matrix
+        copy = at.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)  # with entries of its own
+        return replace(kernel, matrix=SparseMatrix(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))
+
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
     facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
     return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts, sample)
-
-
-def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
-    """Return ``P = Wt^-1 W^-1 K W^-1``, with entries of its own."""
-    K = kernel.matrix
-    copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
-    return replace(kernel, matrix=SparseMatrix(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))

@@ -1,7 +1,6 @@
 """The workers of a Dask cluster as one team: tasks by block of points, and sums over blocks.
 
-Every task is a pure function of other tasks' results, so a block that is lost with its worker is computed again from
-the input. Nothing is scattered from the client and nothing is changed in place.
+Tasks are pure functions of others' results: what is lost with a worker is computed again, and nothing is scattered.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Team:
     """The workers behind a Dask client, each with one device; after ``patience`` seconds of nothing we give up."""
 
     def __init__(self, client: Any, device: str, patience: float = 30.0) -> None:
-        is_client = callable(getattr(client, "submit", None)) and callable(getattr(client, "nthreads", None))
+        is_client = all(callable(getattr(client, name, None)) for name in ("submit", "nthreads"))
         if not is_client or getattr(client, "asynchronous", False):
             text = f"client must be a dask.distributed.Client that is not asynchronous, got {brief(client)}"
             raise refusal("client.type", text, kind=TypeError)
@@ -171,9 +170,9 @@ class Team:
 
     def exchanged(self, pieces: list[Any]) -> list[tuple[Any, ...]]:
         """Return for each block the rows of others that its own have as neighbours."""
+        send, outgoing = self.send, self.outgoing
         return [
-            tuple(self.send(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
-            for i in range(len(pieces))
+            tuple(send(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in own) for i, own in enumerate(self.near)
         ]
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
@@ -271,7 +270,3 @@ def joined(backend: Backend, own: Any, others: tuple[Any, ...]) -> Any:
 
 def item(backend: Backend, values: Any, i: int) -> Any:
     return values[i]
-
-
-def as_it_is(backend: Backend, value: Any) -> Any:
-    return value  # moved to the worker of the task

@@ -40,8 +40,8 @@ def test_rows_of_a_block_merged_by_cells_are_products_with_the_weights(device):
         backend = get_backend(device)
         entries = tuple(map(backend.asarray, (A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)))
         cells = Cells(starts, np.arange(0), np.ones(5), backend.asarray(own[:, 1].astype(np.float32)))
-        found = merged_rows(backend, entries, cells, own, others)
-        product = csr_array(tuple(backend.to_host(part) for part in found.product[::-1]), shape=(40, 11))
-    assert found.wanted.tolist() == wanted
+        product, cells_of_columns, rows = merged_rows(backend, entries, cells, own, others)
+        product = csr_array(tuple(backend.to_host(part) for part in product[::-1]), shape=(40, 11))
+    assert cells_of_columns.tolist() == wanted
     np.testing.assert_allclose(product.toarray(), S @ P0, rtol=1e-5)
-    np.testing.assert_allclose(found.rows.toarray()[:, wanted], P0[:40, :5].T @ S @ P0, rtol=1e-5)
+    np.testing.assert_allclose(rows.toarray()[:, wanted], P0[:40, :5].T @ S @ P0, rtol=1e-5)

@@ -9,12 +9,12 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.rmetric import Tangents
 from ies_gpu.choice.search import choose_coordinates
 from ies_gpu.cluster.arrays import Pieces, TallBackend, TeamBackend
-from ies_gpu.cluster.team import Team, as_it_is
+from ies_gpu.cluster.team import Team, joined
 from ies_gpu.embedding.diffusion import Embedding
 
 
 def in_pieces(team, array, cuts):
-    return Pieces(team, team.map(as_it_is, np.split(array, cuts)), array.shape)
+    return Pieces(team, team.map(joined, np.split(array, cuts), ()), array.shape)
 
 
 @pytest.mark.parametrize("percent", [0, 33.3, 50, 75, 100])
@@ -44,7 +44,7 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
     tasks, rounds = team.tasks, team.rounds
     with TeamBackend(team).active():
         found = choose_coordinates(Tangents(pieces[0], None), Embedding(pieces[1], *few), subset_size=3)
-    regrets = np.concatenate(team.gather(team.map(as_it_is, found.regrets.parts)))
+    regrets = np.concatenate(team.gather(team.map(joined, found.regrets.parts, ())))
     assert found.subset == one.subset and (2 in one.subsets) != stray
     np.testing.assert_array_equal(found.subsets, one.subsets)
     np.testing.assert_allclose(found.scores, one.scores, rtol=1e-12)
