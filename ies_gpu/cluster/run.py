@@ -14,8 +14,8 @@ from ..choice.rmetric import Tangents, tangent_spaces, tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
-from ..embedding.parts import holds_enough, in_parts, left_out, refuse_small_part
-from ..findings import ClusterError, one_line, option, refusal, tell
+from ..embedding.parts import holds_enough, in_parts, refuse_small_part, tell_left_out
+from ..findings import ClusterError, one_line, option, refusal
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
@@ -78,7 +78,7 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         if not holds_enough(sizes, n, options.disconnected):
             raise in_parts(sizes, each=False)
         refuse_small_part(int(sizes.max()), n, options.n_components)
-        tell(left_out(len(sizes), int(sizes.max()), n))
+        tell_left_out(len(sizes), int(sizes.max()), n)
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, Do, at_home, backend_of, step, to_device, to_host
+from ..backend import Backend, Do, active_backend, at_home, backend_of, step, to_device, to_host
 from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums, entry_rows
 from ..findings import option, refusal, tell, warning
 from ..options import Options, explain_keywords
@@ -149,32 +149,17 @@ def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:
         raise refusal(f"{name}.affinities", text, way)
 
 
-@step("graph")
-def kernel_of_graph(graph: Array, options: Options, backend: Backend) -> tuple[Array, bool]:
-    """Return the Gaussian kernel of a user's graph on a device, and whether that had pairs on one side only."""
-    radius, sparse = options.radius, backend_of(graph).sparse.issparse(graph)
-    matrix, one_way = check_sides(graph, radius=3 * options.bandwidth if radius is None and not sparse else radius)
-    matrix = apply_gaussian(matrix.copy(), options.bandwidth)
-    return to_device(with_diagonal(matrix), backend, options.storage), one_way
-
-
-@step("graph")
-def kernel_of_user(kernel: Array, options: Options, backend: Backend) -> Array:
-    """Return a user's kernel on a device; P does not depend on its unit, in which float32 may not hold it."""
-    matrix = check_kernel(kernel)
-    if options.storage != "float64" and matrix.nnz:
-        matrix.data /= float(matrix.data.max()) or 1.0
-    return to_device(matrix, backend, options.storage)
-
-
-def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) -> Laplacian:
-    """Return the Laplacian of a kernel on the device, on its storage, of the part that the options ask for."""
-    n_input, kernel, backend = matrix.shape[0], SparseMatrix(matrix), backend_of(matrix.data)
-    rows = Rows.every(n_input)
+def laplacian_of_given(value: Array, options: Options, do: Do) -> Laplacian:
+    """Return the Laplacian of a user's graph or kernel on the active backend, of the part that the options ask for."""
+    backend, limit = active_backend(), options.memory_limit
+    if limit is not None and backend.device == "cpu" and backend.sparse.issparse(value):
+        check_room(value, options, limit)
+    matrix, one_way = do(kernel_of_given, value, options, backend)
+    n_input, kernel, rows = matrix.shape[0], SparseMatrix(matrix), Rows.every(matrix.shape[0])
     parts, labels = do(kernel.components)
     if parts > 1:
         used = largest_part(labels, rows.used, n_input, options.disconnected, options.n_components)
-        tell_left_out(used, n_input, parts)
+        tell_left_out(parts, len(used), n_input, used)
         places = backend.asarray(used)
         part = matrix[places][:, places].tocsr()
         part.sort_indices()  # CuPy gives chosen columns in no order
@@ -185,6 +170,20 @@ def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) 
     facts = facts_of(parts, degree, [ONE_WAY] * one_way)
     found = with_transition(found, found.operator, rows=rows, facts=facts)
     return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found
+
+
+@step("graph")
+def kernel_of_given(value: Array, options: Options, backend: Backend) -> tuple[Array, bool]:
+    """Return a user's kernel, or that of a graph, on a device, and whether the graph had pairs on one side only."""
+    one_way, radius, sparse = False, options.radius, backend_of(value).sparse.issparse(value)
+    if options.entry == "graph":
+        matrix, one_way = check_sides(value, radius=3 * options.bandwidth if radius is None and not sparse else radius)
+        matrix = with_diagonal(apply_gaussian(matrix.copy(), options.bandwidth))
+    else:
+        matrix = check_kernel(value)
+        if options.storage != "float64" and matrix.nnz:  # float32 may not hold its unit, on which P does not depend
+            matrix.data /= float(matrix.data.max()) or 1.0
+    return to_device(matrix, backend, options.storage), one_way
 
 
 def check_room(matrix: Any, options: Options, limit: int) -> None:
@@ -209,7 +208,9 @@ def given_map(
             raise refusal("laplacian.bandwidth", text, "leave it out")
         laplacian = with_transition(laplacian, laplacian.stored, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", coordinates, 2), backend)
-    values = check_values(eigenvalues, Y, laplacian.shape[0])
+    if len(Y) != (n := laplacian.shape[0]):
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
+    values = check_values(eigenvalues, Y)
     facts = facts_of(None, laplacian.operator.nnz / len(Y) - 1)
     with backend.active():
         laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
@@ -219,10 +220,8 @@ def given_map(
     return laplacian, Embedding(Y, values, residuals, known.gaps, known.angles, rows=laplacian.rows)
 
 
-def check_values(eigenvalues: Array, Y: Array, n: int) -> np.ndarray:
+def check_values(eigenvalues: Array, Y: Array) -> np.ndarray:
     """Return given eigenvalues on the host, one per coordinate, ascending; a constant eigenvector is refused."""
-    if len(Y) != n:
-        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", eigenvalues, 1)
     if len(values) != Y.shape[1]:
         text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"

@@ -1,8 +1,7 @@
 """The renormalised Laplacian of a kernel (algorithm Laplacian of the paper), and how its matrix is held.
 
-A matrix is held as CSR, or as the dense tiles of :mod:`.tiles` where those are smaller. Both offer the same methods, so
-that no algorithm asks which one it has. Each is symmetric affinities K at first, and with rows and columns scaled the
-transition matrix P, whose rows sum to 1.
+That is as CSR, or as the dense tiles of :mod:`.tiles`, with the same methods: symmetric affinities K at first, and with
+rows and columns scaled the transition matrix P, whose rows sum to 1.
 """
 
 from __future__ import annotations
@@ -334,10 +333,7 @@ def facts_of(parts: int | None, degree: float, approximations: Any = (), storage
     audit=lambda K, *_: audit_products(K.matrix, K.backend) if K.has_matrix else None,
 )  # fmt: skip
 def without_loops(kernel: Matrix, self_loops: bool) -> Matrix:
-    """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
-
-    The Laplacian takes the place of the kernel, so that afterwards there is nothing to compare with.
-    """
+    """Return the kernel that will be normalised, and overwritten: products with it are audited here."""
     if not self_loops:
         kernel.drop_diagonal()
     return kernel
