@@ -373,8 +373,9 @@ def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
     if given.entry == "X":
         from ..embedding.points import laplacian_of_points
 
+        X = do(checked_points, given.value, options, active_backend())
         found = laplacian_of_points(
-            do(checked_points, given.value, options, active_backend()), bandwidth=options.bandwidth, radius=options.radius,
+            X, bandwidth=options.bandwidth, radius=options.radius,
             n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
             intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
             asked=options, do=do,
