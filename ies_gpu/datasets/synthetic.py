@@ -184,5 +184,5 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     title, sample, shape, bandwidth, d, s, chosen, n = TABLE[name]
     n = n if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
     seed = random_state if isinstance(random_state, np.random.Generator) else check_seed(random_state)
-    drawn = sample(np.random.default_rng(seed), n, **shape)
-    return Dataset(name, title, *drawn, bandwidth, d, s, tuple(k - 1 for k in chosen))
+    X, truth, colors = sample(np.random.default_rng(seed), n, **shape)
+    return Dataset(name, title, X, truth, colors, bandwidth, d, s, tuple(k - 1 for k in chosen))

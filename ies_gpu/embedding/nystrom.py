@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import Backend, backend_of, report, to_device
+from ..backend import Backend, backend_of, report
 from ..backend.array import Array, column_ends, column_means, starts_of
-from ..findings import first_few, option, refusal, tell, warning
-from ..validation import check_real_array
+from ..findings import first_few, option, tell, warning
 from .graph import AFFINITY, GIVEN, Cells, rescale_to_radius, spatial_order, to_euclidean
 
 ISOLATED = ("nan", "nearest")
@@ -41,14 +39,6 @@ def kernel_degrees(X: Array, rule: KernelRule) -> Array:
     X = to_euclidean(X, rule.metric)
     with (backend := backend_of(X)).active():
         return kernel_sums(X, X, backend.xp.ones((X.shape[0], 1)), rule)[:, 0]
-
-
-def moved_points(X_new: Array, X: Array) -> Array:
-    new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
-    if new.shape[1] != X.shape[1]:
-        text = f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}"
-        raise refusal("X_new.columns", text)
-    return to_device(new, home)
 
 
 def extend(
