@@ -66,10 +66,9 @@ def load_molecule(
     Parameters
     ----------
     path : str or path-like
-        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and,
-        if they are known, atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the
-        extra ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis
-        reads, such as ``.xtc`` or ``.dcd``. Frames have the same atoms in the same order.
+        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and
+        perhaps atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the extra
+        ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis reads.
     topology : str or path-like, optional
         The file with the atoms of such a trajectory, such as a ``.pdb``.
     atoms : sequence of int, optional
@@ -187,8 +186,6 @@ def pairwise_distances(R: Array) -> Array:
 @at_home
 def planar_angles(R: Array) -> Array:
     """Compute the inner angles of all triangles of atoms, which are the same for a molecule and its mirror image.
-
-    Two atoms that coincide have no angle, and are an error.
 
     Parameters
     ----------

@@ -60,10 +60,8 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     --------
     >>> import ies_gpu
     >>> graph = ies_gpu.radius_graph([[0.0], [1.0], [5.0]], radius=2)
-    >>> ies_gpu.gaussian_kernel(graph, bandwidth=1).toarray().round(3)
-    array([[1.   , 0.368, 0.   ],
-           [0.368, 1.   , 0.   ],
-           [0.   , 0.   , 1.   ]])
+    >>> ies_gpu.gaussian_kernel(graph, bandwidth=1).toarray().round(3).tolist()
+    [[1.0, 0.368, 0.0], [0.368, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     bandwidth = check_length("bandwidth", bandwidth)
     matrix, _ = check_sides(graph)
@@ -71,10 +69,9 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
 
 
 def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph") -> tuple[Array, bool]:
-    """Return a user's matrix of distances as our CSR, and whether it had pairs on one side only, which are completed.
+    """Return a user's distances up to ``radius`` as our CSR, and whether pairs stood on one side only, now on both.
 
-    The CSR is symmetric and sorted, without a diagonal, and has nothing beyond ``radius``. A zero, stored or off the
-    diagonal of a dense matrix, is the distance of two equal points; infinity in a dense one means "no neighbours".
+    The CSR is symmetric and sorted, without a diagonal. See :func:`gaussian_kernel` for zeros and infinity.
     """
     backend = backend_of(graph)
     xp, one_way = backend.xp, False

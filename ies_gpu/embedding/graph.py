@@ -1,9 +1,7 @@
 """Neighbour graphs: which points are close, and how close, in which metric; and the order in which points are compared.
 
-The order is that of a KD-tree with cuts at medians, so that neighbours stand close in memory, and runs of consecutive
-points are small cells. These need no storage: after ``l`` cuts the i-th of the ``2**l`` cells begins at
-``(n * i) >> l``. The graph skips pairs of cells that are too far apart, and the eigensolver takes cells as the unknowns
-of its coarse levels.
+That is the order of a KD-tree with cuts at medians: after ``l`` cuts the i-th of ``2**l`` cells begins at
+``(n * i) >> l``. The graph skips pairs of cells that are far apart, and cells are the unknowns of coarse eigenproblems.
 """
 
 from __future__ import annotations
@@ -62,11 +60,8 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     Examples
     --------
     >>> import ies_gpu
-    >>> graph = ies_gpu.radius_graph([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]], radius=6)
-    >>> graph.toarray()
-    array([[0., 5., 0.],
-           [5., 0., 0.],
-           [0., 0., 0.]])
+    >>> ies_gpu.radius_graph([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]], radius=6).toarray().tolist()
+    [[0.0, 5.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
     radius = check_length("radius", radius)
     X = points_in_metric(X, check_metric(metric))

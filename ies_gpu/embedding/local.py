@@ -46,11 +46,8 @@ def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     Examples
     --------
     >>> import ies_gpu
-    >>> graph = ies_gpu.knn_graph([[0.0], [1.0], [3.0]], n_neighbors=1)
-    >>> graph.toarray()
-    array([[0., 1., 0.],
-           [1., 0., 2.],
-           [0., 2., 0.]])
+    >>> ies_gpu.knn_graph([[0.0], [1.0], [3.0]], n_neighbors=1).toarray().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]]
     """
     X = check_points(X)
     k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")

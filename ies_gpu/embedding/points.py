@@ -77,7 +77,9 @@ def laplacian_of_points(
     self_loops: bool = True, metric: str = "euclidean", alpha: float = 1.0, intrinsic_dim: int | None = None,
     dtype: str = "float64", disconnected: str = "keep", asked: Options | None = None, do: Do = call,
 ) -> Laplacian:  # fmt: skip
-    """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
+    """Return the renormalised Laplacian of points.
+
+    These are the steps :func:`radius_graph`, :func:`gaussian_kernel` and :func:`graph_laplacian` in one call.
 
     Parameters
     ----------
@@ -97,8 +99,7 @@ def laplacian_of_points(
     disconnected : {"keep", "raise", "most", "largest"}, default="keep"
         What to do if the graph falls into parts: keep them all, or as in :func:`select_coordinates`.
     asked : Options, optional
-        The options of a run. It stores the kernel as the memory allows, and counts neighbours of some points first;
-        without, the matrix is sparse.
+        The options of a run, which stores the kernel as the memory allows; without, the matrix is sparse.
     do : callable, optional
         Calls the steps, ``do(step, *arguments)``; a run takes its place.
 
@@ -106,10 +107,6 @@ def laplacian_of_points(
     -------
     Laplacian
         The Laplacian. Its matrix stands in the order of space, ``laplacian.transition`` in the order of ``X``.
-
-    See Also
-    --------
-    radius_graph, gaussian_kernel, graph_laplacian : The three steps, for a graph or a kernel of your own.
 
     Examples
     --------
