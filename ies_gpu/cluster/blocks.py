@@ -30,7 +30,7 @@ from ..embedding.graph import (
 from ..embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian
 from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
-from ..findings import ClusterError, brief, option, refusal
+from ..findings import ClusterError, brief, refusal
 from ..options import Options
 from ..validation import LARGEST, ROWS, check_real_array, check_unmasked, digest_of_rows, refuse_points
 from .team import PARSING, Team, calls, item, joined
@@ -196,9 +196,6 @@ def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.
         high = Z[:, across[k]] > places[k]
         members += [Z[~high], Z[high]]
     return axes, across, places
-
-
-# --- tasks -----------------------------------------------------------------------------------------------------------
 
 
 def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:
@@ -391,16 +388,8 @@ def transition_blocks(
     team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any],
     sample: tuple[np.ndarray, np.ndarray],
 ) -> BlockLaplacian:  # fmt: skip
-    """Return the renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
-
-    def row_sums(backend: Backend, kernel: Rows) -> Any:
-        w = SparseMatrix(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
-        if not bool((w > 0).all()):
-            advice = f"raise {option('bandwidth')}, or use {option('self_loops', True)}"
-            raise refusal("kernel.empty_rows", "the kernel has rows without a positive entry", advice)
-        return w
-
-    w = team.map(row_sums, kernels)
+    """Return the renormalised transition matrix of a connected kernel; two sums over neighbours are exchanged once."""
+    w = team.map(lambda at, K: SparseMatrix(K.matrix) @ at.xp.ones(K.matrix.shape[1]), kernels)
     w_all = calls(joined, w, team.exchanged(w))
     wt = team.map(lambda _, K, w: (SparseMatrix(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
     known = team.map(lambda backend, K, wt: (K.n, float(backend.xp.sqrt(wt).sum()), int(K.matrix.nnz)), kernels, wt)

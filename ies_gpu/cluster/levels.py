@@ -145,8 +145,7 @@ def refuse_beyond(team: Team, need: float, code: str, what: str, advice: str) ->
 def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any = None) -> Pairs:
     """Return the ``count`` leading pairs of S: values, vectors in pieces, and how accurate they are.
 
-    A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
-    fits there: such graphs are small, or so dense that few points make up a neighbourhood.
+    Graphs for which the multilevel method is not expected to win are small or dense, and solved on one worker.
     """
     team, n, why = graph.team, int(graph.sizes.sum()), "it is too dense for the multilevel method"
     if has_many_neighbourhoods(n, graph.nnz, count):
@@ -209,9 +208,6 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
     squares, gram, coupling = level.team.total(parts)
     noise = max(ROUNDING, float(np.abs(coupling[1:, 0]).max(initial=0.0)))
     return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
-
-
-# --- tasks -----------------------------------------------------------------------------------------------------------
 
 
 def symmetric_entries(backend: Backend, P: Rows, root: Any) -> Matrix:

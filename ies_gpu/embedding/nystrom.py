@@ -21,13 +21,12 @@ FAR = 27.0  # bandwidths, beyond which weights are 0
 class KernelRule(NamedTuple):
     """The kernel behind a map: ``exp(-r^2 / bandwidth^2)`` within the radius, renormalised with degrees ``w^alpha``.
 
-    The metric says how distances are measured; with "precomputed", points are rows of distances, and with
-    "precomputed_affinity" rows of the kernel itself, which has neither bandwidth nor radius. With ``n_neighbors``, two
-    points are neighbours if either is among that many nearest ones of the other, and the radius reaches all of them.
+    With metric "precomputed" points are rows of distances, and with "precomputed_affinity" of the kernel itself, which
+    has neither bandwidth nor radius. With ``n_neighbors`` points are neighbours if either is that near to the other.
     """
 
-    bandwidth: float | None
-    radius: float | None
+    bandwidth: Any
+    radius: Any
     self_loops: bool = True
     metric: str = "euclidean"
     alpha: float = 1.0
@@ -47,9 +46,8 @@ def extend(
     """Extend eigenvectors Y from the training points X, with the kernel's row sums ``degrees``, to new points.
 
     With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
-    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
-    ``alpha`` it is ``w^alpha``), and
-    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
+    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j^alpha) / sum_l k(x, x_l) / w_l^alpha`` (its own degree
+    cancels), and ``phi_k(x) = 1 / (1 - lambda_k) * sum_j P(x, x_j) phi_k(j)``. At a training point this is the
     eigenvector equation, so it returns the training coordinates. All arrays are checked, and on one device.
     """
     new, X = to_euclidean(new, rule.metric), to_euclidean(X, rule.metric)
@@ -87,7 +85,6 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
     xp = backend.xp
     if rule.metric in GIVEN:
         return given_sums(new, V, rule)
-    assert rule.bandwidth is not None
     order = spatial_order(X)
     radius, own, theirs = reaches(new, X[order], rule)
     Z, reach, unit = rescale_to_radius(radius, X[order])
@@ -128,9 +125,7 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
 
 def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
     """Return how far neighbours may be; with ``n_neighbors`` also how far those of each new and training point are."""
-    assert rule.bandwidth is not None
     if rule.n_neighbors is None:
-        assert rule.radius is not None
         return rule.radius, None, None
     backend, far = backend_of(X), FAR * rule.bandwidth
     tree = KDTree(backend.to_host(X))

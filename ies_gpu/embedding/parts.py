@@ -71,8 +71,7 @@ def in_parts(
     shown, few = first_few(f"{size:,}" for size in np.sort(sizes)[::-1]), sizes.sum() - sizes.max()
     way = f"pass {option('disconnected', 'largest')} to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
-        way = f"use {option('select_each_part')} for one map per part, or pass {option('disconnected', 'largest')} "
-        way += "for that of the largest"
+        way = f"use {option('select_each_part')} for one map per part, or {way}"
     if few <= 2 * STRAY * sizes.sum():
         way = f"{'1 point is' if few == 1 else f'{few:,} points are'} far from the rest: {way}"
     if radius is not None:
