@@ -100,10 +100,7 @@ class TeamBackend(CpuBackend):
 
 
 class TallBackend:
-    """What the eigensolver asks of a backend, its ``xp`` and ``kernels``, for arrays in pieces; small ones are NumPy's.
-
-    The loops are those of :mod:`ies_gpu.backend.kernels.plain`.
-    """
+    """The ``xp`` and ``kernels`` that the eigensolver asks of a backend, for arrays in pieces; small ones are NumPy's."""
 
     is_remote = False
     float32, float64, ones = np.float32, np.float64, staticmethod(np.ones)

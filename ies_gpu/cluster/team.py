@@ -126,10 +126,8 @@ class Team:
         return 1 << (int(wanted) - 1).bit_length()
 
     def assign_workers(self, count: int) -> None:
-        """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
-
-        The first worker, one with the most memory, solves the coarse levels, and gets fewer blocks for it.
-        """
+        """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one."""
+        # the first, one with the most memory, solves the coarse levels, and gets fewer blocks for it
         limits = self.memory_limits()
         self.workers = sorted(self.workers, key=lambda worker: (-limits.get(worker, 0), worker))
         each = (1 + COARSE) * count / max(1, len(self.workers))
@@ -146,8 +144,7 @@ class Team:
     ) -> Any:
         """Return a future for ``function(backend, *arguments)``; futures and calls among the arguments are resolved.
 
-        What belongs to a block stays on one worker, as long as that lives. A task that all others wait for runs
-        ``alone``: it may take all threads that its process may use.
+        What belongs to a block stays on one worker, as long as that lives. ``alone`` it may take all threads there.
         """
         self.tasks += 1
         # Dask groups tasks by what comes before the "-"
@@ -229,10 +226,8 @@ def run_task(call: Call, device: str, threads: int | None, *given: Any) -> Any:
 
 
 def prepared(argument: Any, futures: list[Any]) -> Any:
-    """Return an argument with the places of its futures, which are added to the list, instead of these.
-
-    Not a function within another: one that calls itself is a cycle, which would keep arrays of a block alive.
-    """
+    """Return an argument with the places of its futures, which are added to the list, instead of these."""
+    # not within another function: one that calls itself is a cycle, which would keep arrays of a block alive
     from distributed import Future
 
     if isinstance(argument, Call):

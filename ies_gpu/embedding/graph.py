@@ -84,10 +84,7 @@ def points_in_metric(X: Array, metric: str) -> Array:
 
 
 def to_euclidean(X: Array, metric: str) -> Array:
-    """Return checked points whose Euclidean distances are those of the metric; others stay as they are.
-
-    The chord between rows u and v of unit length is ``sqrt(2 - 2 cos(u, v))``; "correlation" centres each row first.
-    """
+    """Return checked points of unit length, or else the points, whose Euclidean distances are those of the metric."""
     if metric not in SPHERICAL:
         return X
     backend = backend_of(X)
@@ -106,8 +103,7 @@ def to_euclidean(X: Array, metric: str) -> Array:
 def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64") -> Array:
     """Return the radius graph of points in spatial order, ``diagonal`` with the zero distance of each to itself.
 
-    Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
-    the pairs are the same; they are found by products in float32 and measured in float64, and the distances rounded.
+    With ``storage="float32"`` the pairs are the same: found by products in float32, and measured in float64.
     """
     backend = backend_of(X)
     xp = backend.xp
@@ -142,10 +138,9 @@ def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, sto
 def rescale_to_radius(radius: float, X: Array) -> tuple[Array, float, float]:
     """Return points and radius divided by a power of two near the radius, and that power.
 
-    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
-    file stays as it is unless its numbers are that large or small: a copy of it may not fit into memory.
+    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there.
     """
-    if is_mapped(X) and 1e-8 < radius < 1e8:
+    if is_mapped(X) and 1e-8 < radius < 1e8:  # a copy of it may not fit into memory
         return X, radius, 1.0
     unit = math.ldexp(1.0, math.frexp(radius)[1])
     return X / unit, radius / unit, unit
@@ -221,10 +216,7 @@ def join_tiles(parts: list[Any], xp: Any) -> Array:
 
 
 class GrowingGraph:
-    """Rows of a graph, added in blocks to arrays that grow, so that no block is kept until all are there.
-
-    NumPy's arrays grow in place: on Linux the pages of a large one are moved, not copied.
-    """
+    """Rows of a graph, added in blocks to arrays that grow, so that no block is kept until all are there."""
 
     def __init__(self, index: str, storage: str, xp: Any) -> None:
         self.xp, self.size, self.counts = xp, 0, list[Any]()
@@ -247,7 +239,7 @@ class GrowingGraph:
         for name in ("indices", "distances"):
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
-                array.resize(room, refcheck=False)  # nobody else has seen it
+                array.resize(room, refcheck=False)  # in place: on Linux the pages of a large one are moved
             else:
                 setattr(self, name, self.xp.empty(room, dtype=array.dtype))
                 getattr(self, name)[: self.size] = array[: self.size]
@@ -302,9 +294,9 @@ def spatial_order(X: Array) -> Array:
 
 
 def spatial_axes(X: Array) -> Array | None:
-    """Return orthonormal directions (D, k) along which points extend most; None if they have few columns anyway.
+    """Return orthonormal directions (D, k) along which points extend most, so that projection lengthens no distance.
 
-    Projection onto them never lengthens a distance, so what it proves about distances from below holds for X.
+    None if the points have few columns anyway.
     """
     return leading_axes(X[:: max(1, len(X) // 10_000)], MAX_AXES) if X.shape[1] > MAX_AXES else None
 

@@ -28,16 +28,12 @@ SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of po
 
 
 class Rows(NamedTuple):
-    """Which rows of the input a Laplacian is of, and their order on the device.
-
-    Of ``n_input`` rows those in ``used``, rising, are used; ``order`` has the number in ``used`` of the row at each
-    place. ``edges`` is True for the order in space, has the edges of groups if the order was found from a matrix, and
-    is False for the order of the input.
-    """
+    """Which rows of the input a Laplacian is of, and their order on the device."""
 
     n_input: int
-    used: np.ndarray
-    order: np.ndarray
+    used: np.ndarray  # which rows of the input, rising
+    order: np.ndarray  # the number in ``used`` of the row at each place
+    # whether that is the order in space; the edges of groups if it was found from a matrix; False: as in the input
     edges: bool | np.ndarray = False
 
     @classmethod
@@ -350,10 +346,7 @@ def check_laplacian(laplacian: Any) -> Laplacian:
     if float(sums.max()) > 1e-8:
         text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"
         raise refusal("laplacian.rows_sum", text, "pass what graph_laplacian returns")
-    own = matrix.indices == entry_rows(matrix)
-    transition = backend.csr(backend.xp.where(own, 1.0, 0.0) - matrix.data, matrix.indices, matrix.indptr, matrix.shape)
-    if int(own.sum()) < matrix.shape[0]:  # hardly ever: a row does not store its diagonal
-        transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
+    transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     if _least_off_diagonal(transition) < 0:
         text = "laplacian must be I - P, with no positive entry off the diagonal"
         raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
@@ -361,10 +354,7 @@ def check_laplacian(laplacian: Any) -> Laplacian:
 
 
 def with_weights(laplacian: Laplacian) -> Laplacian:
-    """Return a Laplacian that came without weights with those for which ``w_i P_ij = w_j P_ji``.
-
-    Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
-    """
+    """Return a Laplacian that came without weights with those for which ``w_i P_ij = w_j P_ji``."""
     backend = backend_of(laplacian.operator.matrix.data)
     P = scipy.sparse.csr_array(to_device(laplacian.operator.matrix, get_backend("cpu")), copy=True)
     P.eliminate_zeros()
@@ -372,6 +362,7 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
     if len(order) < P.shape[0]:
         text = f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points"
         raise refusal("graph.disconnected", text, "keep one", DisconnectedGraphError)
+    # along a tree of the graph each weight follows from that of its parent; all other pairs must then agree
     there, back = P[parents[order[1:]], order[1:]], P[order[1:], parents[order[1:]]]
     logs = np.zeros(P.shape[0])
     if (there > 0).all() and (back > 0).all():

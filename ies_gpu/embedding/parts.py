@@ -21,9 +21,9 @@ def largest_part(
     n_components: int | None,
     join: Callable[[], float | None] = lambda: None,
 ) -> np.ndarray:
-    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for.
+    """Return the places of the largest part of some ``rows`` of the input; an error if it is smaller than asked for.
 
-    ``labels`` (n,) are the part of each of some ``rows`` of the input; ``join`` finds a radius that joins the parts.
+    ``labels`` (n,) have the part of each; ``join`` finds a radius that joins the parts.
     """
     sizes = np.bincount(labels)
     if not holds_enough(sizes, n_input, disconnected):

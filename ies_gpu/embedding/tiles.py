@@ -22,10 +22,7 @@ TILE = 1024  # rows and columns of a tile, at most
 
 
 class TiledMatrix:
-    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped; or P made from it.
-
-    Points must be in spatial order: tiles that bounding boxes prove empty are left out.
-    """
+    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, for points in spatial order; or P made from it."""
 
     has_matrix = False
     approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
@@ -39,7 +36,7 @@ class TiledMatrix:
         self.starts = cell_starts(len(X), n_levels(len(X), side))
         self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
         cells, self.pairs = Cells(self.points, radius / bandwidth), list[tuple[int, int]]()
-        for r in range(self.n_blocks):
+        for r in range(self.n_blocks):  # without tiles that bounding boxes prove empty
             near = cells.starts[cells.near(self.starts[r], self.starts[r + 1])]
             blocks = np.unique(np.searchsorted(self.starts, near, side="right") - 1)
             self.pairs += [(r, int(c)) for c in blocks if c >= r]
