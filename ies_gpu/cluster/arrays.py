@@ -100,7 +100,7 @@ class TeamBackend(CpuBackend):
 
 
 class TallBackend:
-    """The ``xp`` and ``kernels`` that the eigensolver asks of a backend, for arrays in pieces; small ones are NumPy's."""
+    """The ``xp`` and ``kernels`` that the eigensolver asks of a backend, for arrays in pieces; small ones are here."""
 
     is_remote = False
     float32, float64, ones = np.float32, np.float64, staticmethod(np.ones)

@@ -19,14 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import Backend, get_backend, step
 from ..backend.array import sample_rows, spaced_rows
 from ..choice.faults import SAMPLE as LOOKED_AT
-from ..embedding.graph import (
-    MAX_AXES,
-    cell_starts,
-    leading_axes,
-    ordered_radius_graph,
-    rescale_to_radius,
-    spatial_order,
-)
+from ..embedding.graph import cell_starts, ordered_radius_graph, rescale_to_radius, spatial_axes, spatial_order
 from ..embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian
 from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
@@ -82,7 +75,7 @@ class Source:
         self.ends = np.append(np.arange(0, self.n, max(1, min(-(-self.n // FEWEST_CHUNKS), most))), self.n)
         spans = list(pairwise(self.ends.tolist()))
         if path is not None:
-            self.chunks = team.map(read, path, spans)
+            self.chunks = team.map(lambda at, span: checked(at, open_rows(path)[span[0] : span[1]], span[0]), spans)
             return
         parts = (np.array(X[a:b], dtype=np.float64) for a, b in spans)
         self.chunks = [team.submit(checked, part, spans[k][0], block=k) for k, part in enumerate(parts)]
@@ -93,18 +86,10 @@ def open_rows(path: str) -> Any:
         text, way = f"{path}: with client, points are read from .npy", "pass a Dask array, as of dask.array.from_zarr"
         raise refusal("X.format", text, way)
     if not Path(path).exists():
-        raise refusal("X.missing", f"{path} does not exist", "check the path", FileNotFoundError)
+        advice = "check the path, which must lead to storage that all workers share"
+        raise refusal("X.missing", f"{path} does not exist", advice, FileNotFoundError)
     with PARSING:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
-    try:
-        opened = open_rows(path)
-    except FileNotFoundError:
-        text, advice = f"a worker cannot see {path}", "put it on storage that all workers share"
-        raise refusal("cluster.not_shared", text, advice, ClusterError) from None
-    return checked(backend, opened[span[0] : span[1]], span[0])
 
 
 def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
@@ -132,7 +117,8 @@ class Points:
 @step("order")
 def partition(team: Team, source: Source, options: Options) -> list[Any]:
     """Return the blocks as futures of ``Points``, none of them empty; points without a shape are refused."""
-    sample = np.concatenate(team.gather(team.map(every, source.chunks, max(1, source.n // SAMPLE))))
+    step = max(1, source.n // SAMPLE)
+    sample = np.concatenate(team.gather(team.map(lambda _, X: X[::step], source.chunks)))
     check_sample(sample, source.n, options)
     count = team.block_count(source.n)
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), *cuts_of(sample, count))
@@ -183,10 +169,10 @@ def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[An
     return [part[order] for part in parts]
 
 
-def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def cuts_of(sample: np.ndarray, count: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return directions, and in heap order which of them each cut is across and where: at medians of the sample."""
-    axes = leading_axes(sample, MAX_AXES) if sample.shape[1] > MAX_AXES else np.eye(sample.shape[1])
-    members = [sample @ axes]
+    axes = spatial_axes(sample)
+    members = [sample if axes is None else sample @ axes]
     across, places = np.zeros(count - 1, dtype=np.int64), np.zeros(count - 1)
     for k in range(count - 1):
         Z = members.pop(0)
@@ -198,15 +184,11 @@ def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.
     return axes, across, places
 
 
-def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:
-    return X[::step]
-
-
 def split(
-    backend: Backend, X: np.ndarray, first: int, axes: np.ndarray, across: np.ndarray, places: np.ndarray
+    backend: Backend, X: np.ndarray, first: int, axes: Any, across: np.ndarray, places: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return a chunk's rows by block: their numbers in the input, and the points."""
-    Z, node, count = X @ axes, np.zeros(len(X), dtype=np.int64), len(across) + 1
+    Z, node, count = X if axes is None else X @ axes, np.zeros(len(X), dtype=np.int64), len(across) + 1
     for _ in range(int(np.log2(count))):
         node = 2 * node + 1 + (Z[np.arange(len(Z)), across[node]] > places[node])
     members = [np.flatnonzero(node == count - 1 + b) for b in range(count)]

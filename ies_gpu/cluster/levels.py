@@ -18,20 +18,14 @@ from scipy.sparse import csr_matrix
 from ..backend import Backend
 from ..backend.kernels import plain
 from ..embedding.diffusion import start_vector
-from ..embedding.eigensolvers import multilevel
+from ..embedding.eigensolvers import choose_solver, multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
-from ..embedding.eigensolvers.choose_solver import (
-    SymmetricTransition,
-    has_many_neighbourhoods,
-    leading_eigenpairs,
-    refuse_pairs,
-)
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.graph import cells_of
 from ..embedding.laplacian import Laplacian, SparseMatrix
 from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
-from .blocks import SAMPLE, BlockLaplacian, Rows, every
+from .blocks import SAMPLE, BlockLaplacian, Rows
 from .team import Call, Team, calls, item, joined
 
 Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
@@ -65,7 +59,8 @@ class TopLevel(Level):
                 looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
             if step == 1:
                 Y = Y[:, :8]
-        some = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
+        step = max(1, self.n // SAMPLE)
+        some = team.gather(team.map(lambda _, look: look[::step], looks[0]))
         self.cells = team.map(own_cells, *looks, float(np.median(np.concatenate(some))), self.graph.roots, self.length)
         counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
         shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())
@@ -148,7 +143,7 @@ def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, An
     Graphs for which the multilevel method is not expected to win are small or dense, and solved on one worker.
     """
     team, n, why = graph.team, int(graph.sizes.sum()), "it is too dense for the multilevel method"
-    if has_many_neighbourhoods(n, graph.nnz, count):
+    if choose_solver.has_many_neighbourhoods(n, graph.nnz, count):
         try:
             return multilevel_pairs(graph, count, tol, info, progress)
         except (NotConvergedError, np.linalg.LinAlgError) as doubt:
@@ -192,7 +187,7 @@ def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[s
         turn = block_diag(1.0, turn)  # the first vector stays
         V = Pieces(team, team.map(lambda at, V: V @ at.asarray(turn), V.parts), V.shape)
         accuracy, gram, _ = measured(level, values, V)
-    refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(accuracy.residuals.max()), tol)
+    choose_solver.refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(accuracy.residuals.max()), tol)
     info["method"] = "multilevel"
     return values[:count].copy(), V, accuracy
 
@@ -249,9 +244,9 @@ def whole_pairs(
     matrix = backend.sparse.vstack(rows, format="csr")
     matrix.sort_indices()
     weights = xp.concatenate([root[: P.n] for root, P in zip(roots, blocks, strict=True)]) ** 2
-    operator = SymmetricTransition(Laplacian(matrix, weights), backend)
+    operator = choose_solver.SymmetricTransition(Laplacian(matrix, weights), backend)
     start = backend.asarray(start_vector(len(weights), 0))
-    pairs = leading_eigenpairs(operator, count, start=start, tol=tol)
+    pairs = choose_solver.leading_eigenpairs(operator, count, start=start, tol=tol)
     vectors = [xp.ascontiguousarray(part) for part in xp.split(pairs.vectors, first[1:-1].tolist())]
     return (backend.to_host(pairs.values), pairs.accuracy, pairs.info), vectors
 

@@ -64,7 +64,7 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     [[0.0, 5.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
     radius = check_length("radius", radius)
-    X = points_in_metric(X, check_metric(metric))
+    X = points_in_metric(X, metric)
     order = spatial_order(X)
     return permute(ordered_radius_graph(X[order], radius), order.argsort())
 
@@ -76,7 +76,7 @@ def check_metric(metric: Any, *more: str) -> str:
 def points_in_metric(X: Array, metric: str) -> Array:
     """Return points whose Euclidean distances are those of the metric, checked not to be copies in it."""
     X = check_points(X)
-    Z = to_euclidean(X, metric)
+    Z = to_euclidean(X, check_metric(metric))
     if Z is not X and float((abs(Z - Z[:1])).max()) <= 1e-14:  # chords that are nothing but rounding
         text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
         raise refusal("X.copies", f"{text}rows have the same direction")
@@ -339,6 +339,12 @@ def is_mapped(X: Array) -> bool:
     while isinstance(X, np.ndarray):
         X = X.base
     return isinstance(X, mmap.mmap)
+
+
+@step("order")
+def sort_in_space(X: Array) -> tuple[Array, Array]:
+    order = spatial_order(X)
+    return order, in_order(X, order)
 
 
 def in_order(X: Array, order: Array) -> Array:

@@ -25,13 +25,11 @@ from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import (
     GROWTH,
     TILE_COLUMNS,
-    check_metric,
-    in_order,
     is_mapped,
     ordered_radius_graph,
     points_in_metric,
     rescale_to_radius,
-    spatial_order,
+    sort_in_space,
 )
 from .laplacian import (
     Laplacian,
@@ -117,7 +115,6 @@ def laplacian_of_points(
     """
     self_loops = check_flag("self_loops", self_loops)
     alpha = check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
-    check_metric(metric)
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
     # a run has checked its points, and placed them in the metric
@@ -182,12 +179,6 @@ def kernel_within(
     if backend.device == "cpu":  # what the rows of the graph were computed in
         backend.free_cache()
     return kernel, facts
-
-
-@step("order")
-def sort_in_space(X: Array) -> tuple[Array, Array]:
-    order = spatial_order(X)
-    return order, in_order(X, order)
 
 
 @step("graph")
