@@ -17,7 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend, get_backend, step
-from ..backend.array import sample_rows, spaced_rows
+from ..backend.array import sample_rows, spaced_rows, starts_of
 from ..choice.faults import SAMPLE as LOOKED_AT
 from ..embedding.graph import cell_starts, ordered_radius_graph, rescale_to_radius, spatial_axes, spatial_order
 from ..embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian
@@ -203,15 +203,6 @@ def collect(backend: Backend, pieces: tuple[tuple[np.ndarray, Any], ...]) -> Poi
     return Points(rows[backend.to_host(order)], X[order])
 
 
-def boxes_of(backend: Backend, points: Points) -> np.ndarray:
-    """Return boxes (boxes, 2, columns) around runs of the points."""
-    n = len(points.rows)
-    starts = np.unique(cell_starts(n, BOXES)).tolist()
-    runs = [points.X[a:b] for a, b in pairwise(starts)]
-    sides = [backend.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
-    return backend.to_host(backend.xp.stack(sides))
-
-
 def points_near(backend: Backend, points: Points, boxes: np.ndarray, reach: float) -> tuple[Any, Any]:
     """Return which points are within reach of some box, and the points."""
     xp = backend.xp
@@ -277,6 +268,12 @@ class BlockLaplacian:
 @step("graph")
 def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     """Return the Gaussian kernel by block; the team learns who exchanges rows with whom."""
+
+    def boxes_of(at: Backend, own: Points) -> np.ndarray:  # around runs of the points: (boxes, 2, columns)
+        runs = [own.X[a:b] for a, b in pairwise(np.unique(cell_starts(len(own.rows), BOXES)).tolist())]
+        sides = [at.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
+        return at.to_host(at.xp.stack(sides))
+
     boxes, radius, count = team.gather(team.map(boxes_of, points)), options.radius, len(points)
 
     def is_near(one: np.ndarray, other: np.ndarray) -> bool:
@@ -332,6 +329,24 @@ def kernel_rows(
 @step("components")
 def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
     """Return the sizes of the connected parts, and each row's part by block (None for a single one)."""
+
+    def own_parts(at: Backend, kernel: Rows) -> np.ndarray:  # of the graph among a block's own points
+        n, K = kernel.n, kernel.matrix
+        inside = (K.indices < n) & (K.data > 0)
+        ends = starts_of(inside)[K.indptr].astype(K.indptr.dtype)
+        own = at.sparse.csr_matrix((K.data[inside], K.indices[inside], ends), shape=(n, n))
+        return at.to_host(at.connected_components(own)[1])
+
+    def meetings(at: Backend, kernel: Rows, own: np.ndarray, others: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
+        indptr, indices, data = map(at.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
+        labels = np.concatenate([own, *others]).astype(np.int64)
+        outside = np.flatnonzero((indices >= kernel.n) & (data > 0))
+        rows = np.searchsorted(indptr, outside, side="right") - 1
+        count = int(labels.max()) + 1
+        pairs = np.unique(labels[rows] * count + labels[indices[outside]])  # numbers are sorted sooner than rows
+        return np.stack(np.divmod(pairs, count), axis=1)
+
     own = team.map(own_parts, kernels)
     counted = team.gather(team.map(lambda _, part: np.bincount(part), own))
     first = np.concatenate([[0], np.cumsum([len(counts) for counts in counted])])
@@ -343,26 +358,6 @@ def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.
     if count == 1:
         return sizes, None
     return sizes, [whole[before + part] for before, part in zip(first, team.gather(own), strict=False)]
-
-
-def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
-    """Return each row's part of the graph among a block's own points."""
-    n, K, xp = kernel.n, kernel.matrix, backend.xp
-    inside = (K.indices < n) & (K.data > 0)
-    ends = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(inside)])[K.indptr].astype(K.indptr.dtype)
-    own = backend.sparse.csr_matrix((K.data[inside], K.indices[inside], ends), shape=(n, n))
-    return backend.to_host(backend.connected_components(own)[1])
-
-
-def meetings(backend: Backend, kernel: Rows, own: np.ndarray, others: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
-    indptr, indices, data = map(backend.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
-    labels = np.concatenate([own, *others]).astype(np.int64)
-    outside = np.flatnonzero((indices >= kernel.n) & (data > 0))
-    rows = np.searchsorted(indptr, outside, side="right") - 1
-    count = int(labels.max()) + 1
-    pairs = np.unique(labels[rows] * count + labels[indices[outside]])  # numbers are sorted sooner than rows
-    return np.stack(np.divmod(pairs, count), axis=1)
 
 
 @step("laplacian")

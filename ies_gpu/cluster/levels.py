@@ -37,6 +37,12 @@ class TopLevel(Level):
 
     def __init__(self, graph: BlockLaplacian) -> None:
         self.team, self.graph, self.n = graph.team, graph, int(graph.sizes.sum())
+
+        def symmetric_entries(at: Backend, P: Rows, root: Any) -> Matrix:
+            """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
+            matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
+            return indptr, matrix.indices, plain.symmetric_entries(indptr, matrix.indices, matrix.data, root)
+
         self.entries = self.team.map(symmetric_entries, graph.transitions, graph.roots)
         self.backend: Any = TallBackend(graph.team, graph.sizes)
         self.products = self.columns = 0
@@ -114,8 +120,12 @@ class TopLevel(Level):
         return Pieces(self.team, parts, (self.coarse.n, len(columns)))
 
     def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
-        team = self.team
-        found = team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)
+        def pairs(at: Backend, level: Level) -> tuple[np.ndarray, Any]:
+            values, vectors, _ = multilevel.solve(level, most, multilevel.REFRESH, multilevel.COARSE_TOL, sure=sure)
+            return values, vectors[:, :most].astype("float32")
+
+        team, most = self.team, wanted + guards
+        found = team.submit(pairs, self.whole, block=0, alone=True)
         values = team.gather([team.submit(item, found, 0, block=0)])[0]
         k = multilevel.kept_pairs(values, wanted, guards)
         vectors = team.submit(taken_columns, Call(item, (found, 1)), slice(k), block=0)
@@ -205,12 +215,6 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
     return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
 
-def symmetric_entries(backend: Backend, P: Rows, root: Any) -> Matrix:
-    """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
-    matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
-    return indptr, matrix.indices, plain.symmetric_entries(indptr, matrix.indices, matrix.data, root)
-
-
 def block_product(
     backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...], scale: Any = None
 ) -> Any:
@@ -223,11 +227,6 @@ def block_product(
 
 def over_root(backend: Backend, V: Any, root: Any) -> Any:
     return V / root[: len(V), None]
-
-
-def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure: int) -> tuple[np.ndarray, Any]:
-    values, vectors, _ = multilevel.solve(level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, sure=sure)
-    return values, vectors[:, : wanted + guards].astype("float32")
 
 
 def whole_pairs(
