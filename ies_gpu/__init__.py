@@ -22,9 +22,10 @@ _NAMES = {
     "choice.rmetric": "RiemannianMetric cometric riemannian_metric tangent_bases",
     "choice.search": "SearchResult search_branch_and_bound search_exhaustive search_greedy search_submodular",
     "embedding.diffusion": "Embedding diffusion_map",
-    "embedding.graph": "knn_graph radius_graph",
-    "embedding.kernel": "gaussian_kernel",
+    "embedding.given": "gaussian_kernel",
+    "embedding.graph": "radius_graph",
     "embedding.laplacian": "Laplacian graph_laplacian",
+    "embedding.local": "knn_graph",
     "embedding.points": "laplacian_of_points",
     "embedding.smallest": "smallest_eigenpairs",
     "findings": "CheckpointWarning ClusterError DeviceError DisconnectedGraphError Finding IESWarning "
@@ -58,9 +59,10 @@ if TYPE_CHECKING:
         search_submodular,
     )
     from .embedding.diffusion import Embedding, diffusion_map
-    from .embedding.graph import knn_graph, radius_graph
-    from .embedding.kernel import gaussian_kernel
+    from .embedding.given import gaussian_kernel
+    from .embedding.graph import radius_graph
     from .embedding.laplacian import Laplacian, graph_laplacian
+    from .embedding.local import knn_graph
     from .embedding.points import laplacian_of_points
     from .embedding.smallest import smallest_eigenpairs
     from .findings import (

@@ -5,10 +5,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
-
-from ies_gpu.backend import at_home, backend_of, reporting, to_host
-from ies_gpu.embedding.nystrom import KernelRule, extend, kernel_degrees, moved_points
+from ies_gpu.backend import at_home, backend_of, reporting, to_device, to_host
+from ies_gpu.embedding.nystrom import KernelRule, extend, kernel_degrees
 
 
 @at_home
@@ -18,8 +16,7 @@ def nystrom_extension(
 ) -> Any:  # fmt: skip
     """Extend eigenvectors to new points, with degrees computed from the training points."""
     kernel = KernelRule(bandwidth, 3 * bandwidth if radius is None else radius, **rule)
-    values = to_host(np.array(eigenvalues) if isinstance(eigenvalues, list) else eigenvalues)
-    with backend_of(X).active():
-        given = moved_points(X_new, X), X, coordinates, values, kernel_degrees(X, kernel), kernel
+    with (home := backend_of(X)).active():
+        given = to_device(X_new, home), X, coordinates, to_host(eigenvalues), kernel_degrees(X, kernel), kernel
         with reporting(progress) if progress else nullcontext():
             return extend(*given, isolated)

@@ -28,8 +28,8 @@ from ..backend.array import Array
 from ..choice import faults
 from ..choice.criterion import check_spanning, coordinate_numbers, log_volumes, names_text
 from ..choice.faults import Sample
-from ..embedding.graph import knn_graph
 from ..embedding.laplacian import Laplacian, check_laplacian
+from ..embedding.local import knn_graph
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
 from ..results.selection import Selection, bases_of, check_selection, used_points

@@ -1,7 +1,4 @@
-"""Tall arrays in pieces on the workers, behind the names that the text of one machine knows from a backend.
-
-Sweeps over them run on the workers.
-"""
+"""Tall arrays in pieces on the workers, behind the names that the text of one machine knows from a backend."""
 
 from __future__ import annotations
 
@@ -81,7 +78,12 @@ class TeamBackend(CpuBackend):
             return super().sweep(work, *tall, sums=sums, rows=rows, **more)
         limits = {"bytes_per_row": more["bytes_per_row"], "stage": more["stage"], "sums": sums, "rows": rows}
         team, n = self.team, len(tall[0])
-        found = team.map(swept, work, limits, *(pieces.parts for pieces in tall))
+
+        def swept(backend: Backend, *parts: Any) -> tuple[Any, ...]:
+            found = backend.sweep(work, *parts, **limits)
+            return *(backend.to_host(total) for total in found[:sums]), *found[sums:]
+
+        found = team.map(swept, *(pieces.parts for pieces in tall))
         totals = team.total(team.map(lambda _, results: results[:sums], found) if rows else found) if sums else ()
         return [*totals, *(Pieces(team, calls(item, found, sums + k), (n,)) for k in range(rows))]
 
@@ -98,10 +100,7 @@ class TeamBackend(CpuBackend):
 
 
 class TallBackend:
-    """What the eigensolver asks of a backend, its ``xp`` and ``kernels``, for arrays in pieces; small ones are NumPy's.
-
-    The loops are those of :mod:`ies_gpu.backend.kernels.plain`.
-    """
+    """The ``xp`` and ``kernels`` that the eigensolver asks of a backend, for arrays in pieces; small ones are here."""
 
     is_remote = False
     float32, float64, ones = np.float32, np.float64, staticmethod(np.ones)
@@ -132,16 +131,23 @@ class TallBackend:
         return self.team.total(self.team.map(sums_of, "gram", *(pieces.parts for pieces in tall)))
 
     def turn(self, R: Pieces, P: Pieces, left: np.ndarray, square: np.ndarray) -> None:
-        P.parts = self.team.map(turned, R.parts, P.parts, left, square)
+        def turned(at: Backend, R: Any, P: Any) -> Any:
+            P = P.copy()  # another task may still read the old one
+            at.kernels.turn(R, P, at.asarray(left), at.asarray(square))
+            return P
+
+        P.parts = self.team.map(turned, R.parts, P.parts)
 
     def update(self, X: Pieces, R: Pieces, P: Pieces, SP: Pieces, T: Pieces, ST: Pieces, *small: Any) -> np.ndarray:
-        new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)), *small)
+        def updated(at: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any) -> tuple[Any, ...]:
+            X, R, T, ST = (part.copy() for part in (X, R, T, ST))
+            squares = at.kernels.update(X, R, P, SP, T, ST, *(at.asarray(part) for part in small))
+            return X, R, T, ST, at.to_host(squares)
+
+        new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)))
         for i, pieces in enumerate((X, R, T, ST)):
             pieces.parts = calls(item, new, i)
         return self.team.total(self.team.map(item, new, 4))
-
-
-# --- tasks -----------------------------------------------------------------------------------------------------------
 
 
 def taken_columns(backend: Backend, V: Any, columns: Any) -> Any:
@@ -151,23 +157,3 @@ def taken_columns(backend: Backend, V: Any, columns: Any) -> Any:
 def sums_of(backend: Backend, kernel: str, *tall: Any) -> Any:
     found = getattr(backend.kernels, kernel)(*tall)
     return tuple(map(backend.to_host, found)) if isinstance(found, tuple) else backend.to_host(found)
-
-
-def turned(backend: Backend, R: Any, P: Any, left: np.ndarray, square: np.ndarray) -> Any:
-    """Return a copy of what the kernel writes."""
-    P = P.copy()
-    backend.kernels.turn(R, P, backend.asarray(left), backend.asarray(square))
-    return P
-
-
-def updated(backend: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any, *small: np.ndarray) -> tuple[Any, ...]:
-    """Return copies of what the kernel writes, and the squares: another task may still read the old ones."""
-    X, R, T, ST = (part.copy() for part in (X, R, T, ST))
-    squares = backend.kernels.update(X, R, P, SP, T, ST, *(backend.asarray(part) for part in small))
-    return X, R, T, ST, backend.to_host(squares)
-
-
-def swept(backend: Backend, work: Callable[..., Any], limits: dict[str, Any], *tall: Any) -> tuple[Any, ...]:
-    """Sweep over the piece of a block; its sums are for the client."""
-    found, sums = backend.sweep(work, *tall, **limits), limits["sums"]
-    return *(backend.to_host(total) for total in found[:sums]), *found[sums:]

@@ -1,8 +1,7 @@
-"""Points, kernel and transition matrix of a cluster run, by block.
+"""Points, kernel and transition matrix of a cluster run, by block: a box of a KD-tree.
 
-Each worker reads its own rows of a file, or gets them in chunks. A block is then a box of a KD-tree, so few of the
-neighbours of its points are in other blocks. A block of a matrix has its own rows, and columns numbered within it:
-first its own points, then those of other blocks that its rows need, by block.
+A block of a matrix has its own rows, and columns numbered within it: first its own points, then those of other blocks
+that its rows need, by block.
 """
 
 from __future__ import annotations
@@ -18,20 +17,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend, get_backend, step
-from ..backend.array import sample_rows, spaced_rows
+from ..backend.array import sample_rows, spaced_rows, starts_of
 from ..choice.faults import SAMPLE as LOOKED_AT
-from ..embedding.graph import (
-    MAX_AXES,
-    cell_starts,
-    leading_axes,
-    ordered_radius_graph,
-    rescale_to_radius,
-    spatial_order,
-)
+from ..embedding.graph import cell_starts, ordered_radius_graph, rescale_to_radius, spatial_axes, spatial_order
 from ..embedding.laplacian import Laplacian, SparseMatrix, apply_gaussian
 from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
-from ..findings import ClusterError, brief, option, refusal
+from ..findings import ClusterError, brief, refusal
 from ..options import Options
 from ..validation import LARGEST, ROWS, check_real_array, check_unmasked, digest_of_rows, refuse_points
 from .team import PARSING, Team, calls, item, joined
@@ -83,7 +75,7 @@ class Source:
         self.ends = np.append(np.arange(0, self.n, max(1, min(-(-self.n // FEWEST_CHUNKS), most))), self.n)
         spans = list(pairwise(self.ends.tolist()))
         if path is not None:
-            self.chunks = team.map(read, path, spans)
+            self.chunks = team.map(lambda at, span: checked(at, open_rows(path)[span[0] : span[1]], span[0]), spans)
             return
         parts = (np.array(X[a:b], dtype=np.float64) for a, b in spans)
         self.chunks = [team.submit(checked, part, spans[k][0], block=k) for k, part in enumerate(parts)]
@@ -94,18 +86,10 @@ def open_rows(path: str) -> Any:
         text, way = f"{path}: with client, points are read from .npy", "pass a Dask array, as of dask.array.from_zarr"
         raise refusal("X.format", text, way)
     if not Path(path).exists():
-        raise refusal("X.missing", f"{path} does not exist", "check the path", FileNotFoundError)
+        advice = "check the path, which must lead to storage that all workers share"
+        raise refusal("X.missing", f"{path} does not exist", advice, FileNotFoundError)
     with PARSING:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
-    try:
-        opened = open_rows(path)
-    except FileNotFoundError:
-        text, advice = f"a worker cannot see {path}", "put it on storage that all workers share"
-        raise refusal("cluster.not_shared", text, advice, ClusterError) from None
-    return checked(backend, opened[span[0] : span[1]], span[0])
 
 
 def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
@@ -133,7 +117,8 @@ class Points:
 @step("order")
 def partition(team: Team, source: Source, options: Options) -> list[Any]:
     """Return the blocks as futures of ``Points``, none of them empty; points without a shape are refused."""
-    sample = np.concatenate(team.gather(team.map(every, source.chunks, max(1, source.n // SAMPLE))))
+    step = max(1, source.n // SAMPLE)
+    sample = np.concatenate(team.gather(team.map(lambda _, X: X[::step], source.chunks)))
     check_sample(sample, source.n, options)
     count = team.block_count(source.n)
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), *cuts_of(sample, count))
@@ -150,10 +135,7 @@ def partition(team: Team, source: Source, options: Options) -> list[Any]:
 
 
 def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
-    """Refuse points without a shape, and a kernel that joins all points; of few, one that isolates most, too.
-
-    Of many points those without neighbours show as parts of the graph.
-    """
+    """Refuse points without a shape, and a kernel that joins all points; if they are all, one that isolates most."""
     refuse_points((n, sample.shape[1]), bool((sample != sample[0]).any()), np.abs(sample).max() > 1 / LARGEST)
     if len(sample) == n:
         sampled_degree(sample, options.radius, options.bandwidth, options.disconnected)
@@ -177,15 +159,20 @@ def facts_of_points(
 
 def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[Any]) -> list[np.ndarray]:
     """Return which of the wanted rows of the input some blocks have, rising, and these rows of arrays by block."""
-    parts = [np.concatenate(part) for part in zip(*team.gather(team.map(own_rows, owners, wanted, *tall)), strict=True)]
+
+    def own_rows(at: Backend, owner: Any, *tall: Any) -> tuple[np.ndarray, ...]:
+        own = np.flatnonzero(np.isin(owner.rows, wanted))
+        return owner.rows[own], *(at.to_host(array[at.asarray(own)]) for array in tall)
+
+    parts = [np.concatenate(part) for part in zip(*team.gather(team.map(own_rows, owners, *tall)), strict=True)]
     order = np.argsort(parts[0])
     return [part[order] for part in parts]
 
 
-def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def cuts_of(sample: np.ndarray, count: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return directions, and in heap order which of them each cut is across and where: at medians of the sample."""
-    axes = leading_axes(sample, MAX_AXES) if sample.shape[1] > MAX_AXES else np.eye(sample.shape[1])
-    members = [sample @ axes]
+    axes = spatial_axes(sample)
+    members = [sample if axes is None else sample @ axes]
     across, places = np.zeros(count - 1, dtype=np.int64), np.zeros(count - 1)
     for k in range(count - 1):
         Z = members.pop(0)
@@ -197,24 +184,11 @@ def cuts_of(sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.
     return axes, across, places
 
 
-def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:
-    """Return whether some boxes are no further apart than the reach."""
-    gap = np.maximum(0, np.maximum(other[:, 0] - one[:, None, 1], one[:, None, 0] - other[:, 1]))
-    return bool(((gap * gap).sum(axis=2) <= reach * reach * (1 + 1e-9)).any())
-
-
-# --- tasks -----------------------------------------------------------------------------------------------------------
-
-
-def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:
-    return X[::step]
-
-
 def split(
-    backend: Backend, X: np.ndarray, first: int, axes: np.ndarray, across: np.ndarray, places: np.ndarray
+    backend: Backend, X: np.ndarray, first: int, axes: Any, across: np.ndarray, places: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return a chunk's rows by block: their numbers in the input, and the points."""
-    Z, node, count = X @ axes, np.zeros(len(X), dtype=np.int64), len(across) + 1
+    Z, node, count = X if axes is None else X @ axes, np.zeros(len(X), dtype=np.int64), len(across) + 1
     for _ in range(int(np.log2(count))):
         node = 2 * node + 1 + (Z[np.arange(len(Z)), across[node]] > places[node])
     members = [np.flatnonzero(node == count - 1 + b) for b in range(count)]
@@ -227,20 +201,6 @@ def collect(backend: Backend, pieces: tuple[tuple[np.ndarray, Any], ...]) -> Poi
     X = backend.xp.concatenate([backend.asarray(own) for _, own in pieces])
     order = spatial_order(X)
     return Points(rows[backend.to_host(order)], X[order])
-
-
-def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, ...]:
-    own = np.flatnonzero(np.isin(owner.rows, wanted))
-    return owner.rows[own], *(backend.to_host(array[backend.asarray(own)]) for array in tall)
-
-
-def boxes_of(backend: Backend, points: Points) -> np.ndarray:
-    """Return boxes (boxes, 2, columns) around runs of the points."""
-    n = len(points.rows)
-    starts = np.unique(cell_starts(n, BOXES)).tolist()
-    runs = [points.X[a:b] for a, b in pairwise(starts)]
-    sides = [backend.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
-    return backend.to_host(backend.xp.stack(sides))
 
 
 def points_near(backend: Backend, points: Points, boxes: np.ndarray, reach: float) -> tuple[Any, Any]:
@@ -308,9 +268,19 @@ class BlockLaplacian:
 @step("graph")
 def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     """Return the Gaussian kernel by block; the team learns who exchanges rows with whom."""
-    boxes, radius = team.gather(team.map(boxes_of, points)), options.radius
-    count = len(points)
-    team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
+
+    def boxes_of(at: Backend, own: Points) -> np.ndarray:  # around runs of the points: (boxes, 2, columns)
+        runs = [own.X[a:b] for a, b in pairwise(np.unique(cell_starts(len(own.rows), BOXES)).tolist())]
+        sides = [at.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
+        return at.to_host(at.xp.stack(sides))
+
+    boxes, radius, count = team.gather(team.map(boxes_of, points)), options.radius, len(points)
+
+    def is_near(one: np.ndarray, other: np.ndarray) -> bool:
+        gap = np.maximum(0, np.maximum(other[:, 0] - one[:, None, 1], one[:, None, 0] - other[:, 1]))
+        return bool(((gap * gap).sum(axis=2) <= radius * radius * (1 + 1e-9)).any())
+
+    team.near = [[j for j in range(count) if j != i and is_near(boxes[i], boxes[j])] for i in range(count)]
     how = radius, options.bandwidth, options.storage, options.self_loops
     built = []
     for i, near in enumerate(team.near):
@@ -359,6 +329,24 @@ def kernel_rows(
 @step("components")
 def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
     """Return the sizes of the connected parts, and each row's part by block (None for a single one)."""
+
+    def own_parts(at: Backend, kernel: Rows) -> np.ndarray:  # of the graph among a block's own points
+        n, K = kernel.n, kernel.matrix
+        inside = (K.indices < n) & (K.data > 0)
+        ends = starts_of(inside)[K.indptr].astype(K.indptr.dtype)
+        own = at.sparse.csr_matrix((K.data[inside], K.indices[inside], ends), shape=(n, n))
+        return at.to_host(at.connected_components(own)[1])
+
+    def meetings(at: Backend, kernel: Rows, own: np.ndarray, others: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
+        indptr, indices, data = map(at.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
+        labels = np.concatenate([own, *others]).astype(np.int64)
+        outside = np.flatnonzero((indices >= kernel.n) & (data > 0))
+        rows = np.searchsorted(indptr, outside, side="right") - 1
+        count = int(labels.max()) + 1
+        pairs = np.unique(labels[rows] * count + labels[indices[outside]])  # numbers are sorted sooner than rows
+        return np.stack(np.divmod(pairs, count), axis=1)
+
     own = team.map(own_parts, kernels)
     counted = team.gather(team.map(lambda _, part: np.bincount(part), own))
     first = np.concatenate([[0], np.cumsum([len(counts) for counts in counted])])
@@ -372,57 +360,26 @@ def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.
     return sizes, [whole[before + part] for before, part in zip(first, team.gather(own), strict=False)]
 
 
-def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
-    """Return each row's part of the graph among a block's own points."""
-    n, K, xp = kernel.n, kernel.matrix, backend.xp
-    inside = (K.indices < n) & (K.data > 0)
-    ends = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(inside)])[K.indptr].astype(K.indptr.dtype)
-    own = backend.sparse.csr_matrix((K.data[inside], K.indices[inside], ends), shape=(n, n))
-    return backend.to_host(backend.connected_components(own)[1])
-
-
-def meetings(backend: Backend, kernel: Rows, own: np.ndarray, others: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
-    indptr, indices, data = map(backend.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
-    labels = np.concatenate([own, *others]).astype(np.int64)
-    outside = np.flatnonzero((indices >= kernel.n) & (data > 0))
-    rows = np.searchsorted(indptr, outside, side="right") - 1
-    count = int(labels.max()) + 1
-    pairs = np.unique(labels[rows] * count + labels[indices[outside]])  # numbers are sorted sooner than rows
-    return np.stack(np.divmod(pairs, count), axis=1)
-
-
 @step("laplacian")
 def transition_blocks(
     team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any],
     sample: tuple[np.ndarray, np.ndarray],
 ) -> BlockLaplacian:  # fmt: skip
-    """Return the renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
-
-    def row_sums(backend: Backend, kernel: Rows) -> Any:
-        w = SparseMatrix(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
-        if not bool((w > 0).all()):
-            text = "the kernel has rows without a positive entry"
-            raise refusal(
-                "kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}"
-            )
-        return w
-
-    w = team.map(row_sums, kernels)
+    """Return the renormalised transition matrix of a connected kernel; two sums over neighbours are exchanged once."""
+    w = team.map(lambda at, K: SparseMatrix(K.matrix) @ at.xp.ones(K.matrix.shape[1]), kernels)
     w_all = calls(joined, w, team.exchanged(w))
     wt = team.map(lambda _, K, w: (SparseMatrix(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
     known = team.map(lambda backend, K, wt: (K.n, float(backend.xp.sqrt(wt).sum()), int(K.matrix.nnz)), kernels, wt)
     sizes, sums, entries = (np.array(part) for part in zip(*team.gather(known), strict=True))
     mean, nnz = sums.sum() / sizes.sum(), int(entries.sum())
     roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), calls(joined, wt, team.exchanged(wt)))
+
+    def transition_rows(at: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
+        K = kernel.matrix
+        copy = at.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)  # with entries of its own
+        return replace(kernel, matrix=SparseMatrix(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))
+
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
     facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
     return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts, sample)
-
-
-def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
-    """Return ``P = Wt^-1 W^-1 K W^-1``, with entries of its own."""
-    K = kernel.matrix
-    copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
-    return replace(kernel, matrix=SparseMatrix(copy).scale_rows_and_columns(1 / (wt * w[: kernel.n]), 1 / w))

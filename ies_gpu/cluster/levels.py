@@ -1,8 +1,7 @@
 """The leading eigenpairs on a cluster: the finest level in rows by block, those below it on one worker.
 
 The iteration is that of :mod:`ies_gpu.embedding.eigensolvers.multilevel`, with arrays in pieces behind the same names.
-Cells stay with the block of their points. Their matrix, an eighth of the rows or so, goes to the first worker, which
-builds what is below it and solves there with the code of one machine.
+Cells stay with the block of their points; their matrix, an eighth of the rows or so, goes to the first worker.
 """
 
 from __future__ import annotations
@@ -19,34 +18,31 @@ from scipy.sparse import csr_matrix
 from ..backend import Backend
 from ..backend.kernels import plain
 from ..embedding.diffusion import start_vector
-from ..embedding.eigensolvers import multilevel
+from ..embedding.eigensolvers import choose_solver, multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
-from ..embedding.eigensolvers.choose_solver import (
-    SymmetricTransition,
-    has_many_neighbourhoods,
-    leading_eigenpairs,
-    refuse_pairs,
-)
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.graph import cells_of
 from ..embedding.laplacian import Laplacian, SparseMatrix
 from ..findings import ClusterError, NotConvergedError, option, refusal
 from .arrays import Pieces, TallBackend, taken_columns
-from .blocks import SAMPLE, BlockLaplacian, Rows, every
-from .team import Call, Team, as_it_is, calls, item, joined
+from .blocks import SAMPLE, BlockLaplacian, Rows
+from .team import Call, Team, calls, item, joined
 
 Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
 Pairs = tuple[np.ndarray, Pieces, Accuracy]  # values, vectors, how good they are
 
 
 class TopLevel(Level):
-    """S in rows by block, with the way down to the levels on the first worker.
-
-    Arrays of one row per cell are there, each a single piece of :class:`Pieces`.
-    """
+    """S in rows by block, above the levels on the first worker, where arrays of a row per cell are a single piece."""
 
     def __init__(self, graph: BlockLaplacian) -> None:
         self.team, self.graph, self.n = graph.team, graph, int(graph.sizes.sum())
+
+        def symmetric_entries(at: Backend, P: Rows, root: Any) -> Matrix:
+            """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
+            matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
+            return indptr, matrix.indices, plain.symmetric_entries(indptr, matrix.indices, matrix.data, root)
+
         self.entries = self.team.map(symmetric_entries, graph.transitions, graph.roots)
         self.backend: Any = TallBackend(graph.team, graph.sizes)
         self.products = self.columns = 0
@@ -54,6 +50,11 @@ class TopLevel(Level):
 
     def build(self, count: int) -> None:
         """Attach the levels below, for ``count`` pairs."""
+
+        def random_signs(at: Backend, n: int, block: int) -> Any:
+            signs = np.random.default_rng((n, block)).integers(0, 2, size=(n, 32), dtype=np.int8)
+            return at.asarray((2 * signs - 1).astype(np.float32))
+
         team, sizes = self.team, self.graph.sizes.tolist()
         squares = team.map(lambda _, root, n: float((root[:n] * root[:n]).sum()), self.graph.roots, sizes)
         self.length = float(np.sqrt(team.total(squares)))  # of the roots: divided by it they are the top vector
@@ -64,20 +65,21 @@ class TopLevel(Level):
                 looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
             if step == 1:
                 Y = Y[:, :8]
-        some = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
+        step = max(1, self.n // SAMPLE)
+        some = team.gather(team.map(lambda _, look: look[::step], looks[0]))
         self.cells = team.map(own_cells, *looks, float(np.median(np.concatenate(some))), self.graph.roots, self.length)
         counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
         shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())
         merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
-        self.merged = team.map(lambda _, own: own.product, merged)
-        entries = sum(team.gather(team.map(lambda _, own: own.rows.nnz, merged)))
+        self.merged, wanted, rows = team.map(item, merged, 0), team.map(item, merged, 1), calls(item, merged, 2)
+        entries = sum(team.gather(team.map(lambda _, own: own.nnz, rows)))
         cells, most = int(counts.sum()), count - multilevel.GUARDS + 5
         need, advice = cells * (28 * most + 450) + 8 * entries, f"add one larger worker, or raise {option('bandwidth')}"
         refuse_beyond(team, need, "cluster.level_too_large", f"a coarse level of {cells:,} cells", advice)
-        blocks = team.map(lambda _, own, rows: (own.starts, own.held, own.norms, rows.rows), self.cells, merged)
+        blocks = team.map(lambda _, own, rows: (own.starts, own.held, own.norms, rows), self.cells, rows)
         self.whole = team.submit(hierarchy, sizes, count, tuple(blocks), block=0, alone=True)
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
-        self.wanted = [team.submit(as_it_is, own, block=0) for own in team.map(lambda _, own: own.wanted, merged)]
+        self.wanted = [team.submit(joined, own, (), block=0) for own in wanted]
         # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
         self.coarse: Any = SimpleNamespace(n=cells, late=None)
 
@@ -91,8 +93,12 @@ class TopLevel(Level):
     def exact(self, V: Pieces) -> Pieces:
         """Return ``S V`` in float64."""
         self.columns += V.shape[1]
+
+        def times(at: Backend, P: Rows, root: Any, V: Any, others: tuple[Any, ...]) -> Any:
+            return root[: P.n, None] * (SparseMatrix(P.matrix) @ joined(at, V, others))
+
         graph, scaled = self.graph, self.team.map(over_root, V.parts, self.graph.roots)
-        parts = self.team.map(exact_product, graph.transitions, graph.roots, scaled, self.team.exchanged(scaled))
+        parts = self.team.map(times, graph.transitions, graph.roots, scaled, self.team.exchanged(scaled))
         return Pieces(self.team, parts, V.shape)
 
     def smoothed(self, Z: Any, R: Pieces | None = None, chosen: Any = None, scale: Any = None) -> Pieces:
@@ -105,20 +111,31 @@ class TopLevel(Level):
         return Pieces(team, parts, (self.n, Z.shape[1]))
 
     def restricted(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
+        def restricted(at: Backend, cells: Cells, R: Any) -> Any:
+            found = at.kernels.restrict(at.asarray(cells.starts), cells.weights, R)
+            return found[:, at.asarray(columns)] * at.asarray(factors)
+
         pairs = enumerate(zip(self.cells, R.parts, strict=True))
-        parts = [self.team.send(restricted, *pair, columns, factors, at=i, to=0) for i, pair in pairs]
+        parts = [self.team.send(restricted, *pair, at=i, to=0) for i, pair in pairs]
         return Pieces(self.team, parts, (self.coarse.n, len(columns)))
 
     def start(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
-        team = self.team
-        found = team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)
+        def pairs(at: Backend, level: Level) -> tuple[np.ndarray, Any]:
+            values, vectors, _ = multilevel.solve(level, most, multilevel.REFRESH, multilevel.COARSE_TOL, sure=sure)
+            return values, vectors[:, :most].astype("float32")
+
+        team, most = self.team, wanted + guards
+        found = team.submit(pairs, self.whole, block=0, alone=True)
         values = team.gather([team.submit(item, found, 0, block=0)])[0]
         k = multilevel.kept_pairs(values, wanted, guards)
         vectors = team.submit(taken_columns, Call(item, (found, 1)), slice(k), block=0)
         return CoarsePairs(values[:k], Pieces(team, [vectors], (self.coarse.n, k)), float(values[k]))
 
     def coarse_solution(self, F: Pieces, shift: np.ndarray, Q: Any) -> Any:
-        future = self.team.submit(coarse_solution, self.whole, shift, *Q.parts, tuple(F.parts), block=0, alone=True)
+        def solution(at: Backend, level: Level, Q: Any, F: tuple[Any, ...]) -> Any:
+            return multilevel.coarse_inverse(level, joined(at, F[0], F[1:]), shift, Q)
+
+        future = self.team.submit(solution, self.whole, *Q.parts, tuple(F.parts), block=0, alone=True)
         return Pieces(self.team, [future], (self.coarse.n, len(shift)))
 
 
@@ -133,11 +150,10 @@ def refuse_beyond(team: Team, need: float, code: str, what: str, advice: str) ->
 def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any = None) -> Pairs:
     """Return the ``count`` leading pairs of S: values, vectors in pieces, and how accurate they are.
 
-    A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
-    fits there: such graphs are small, or so dense that few points make up a neighbourhood.
+    Graphs for which the multilevel method is not expected to win are small or dense, and solved on one worker.
     """
     team, n, why = graph.team, int(graph.sizes.sum()), "it is too dense for the multilevel method"
-    if has_many_neighbourhoods(n, graph.nnz, count):
+    if choose_solver.has_many_neighbourhoods(n, graph.nnz, count):
         try:
             return multilevel_pairs(graph, count, tol, info, progress)
         except (NotConvergedError, np.linalg.LinAlgError) as doubt:
@@ -163,10 +179,17 @@ def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[s
         info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
         info["coarse_sizes"] = [level.coarse.n]
     multilevel.check_interlacing(values, coarse.values, count)
-    X, top = X[:, :count], (graph.roots, level.length)
+    X, length = X[:, :count], level.length
     # vectors are turned so that they have nothing of the top one; see multilevel.beside_top
-    along = team.total(team.map(lambda at, V, w, length: at.to_host((w[: len(V)] / length) @ V), X.parts, *top))
-    V = Pieces(team, team.map(turned, X.parts, *top, multilevel.reflection(along)), (level.n, count))
+    along = team.total(team.map(lambda at, V, w: at.to_host((w[: len(V)] / length) @ V), X.parts, graph.roots))
+    reflection = multilevel.reflection(along)
+
+    def turned(at: Backend, V: Any, root: Any) -> Any:
+        V = V @ at.asarray(reflection)
+        V[:, 0] = root[: len(V)] / length
+        return V
+
+    V = Pieces(team, team.map(turned, X.parts, graph.roots), (level.n, count))
     accuracy, gram, coupling = measured(level, values, V)
     if accuracy.doubtful.size and np.isfinite(accuracy.residuals).all():
         apart, turn = separated(values[1:count], gram[1:, 1:], coupling[1:, 1:])
@@ -174,7 +197,7 @@ def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[s
         turn = block_diag(1.0, turn)  # the first vector stays
         V = Pieces(team, team.map(lambda at, V: V @ at.asarray(turn), V.parts), V.shape)
         accuracy, gram, _ = measured(level, values, V)
-    refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(accuracy.residuals.max()), tol)
+    choose_solver.refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(accuracy.residuals.max()), tol)
     info["method"] = "multilevel"
     return values[:count].copy(), V, accuracy
 
@@ -192,15 +215,6 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
     return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
 
-# --- tasks -----------------------------------------------------------------------------------------------------------
-
-
-def symmetric_entries(backend: Backend, P: Rows, root: Any) -> Matrix:
-    """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
-    matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
-    return indptr, matrix.indices, plain.symmetric_entries(indptr, matrix.indices, matrix.data, root)
-
-
 def block_product(
     backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...], scale: Any = None
 ) -> Any:
@@ -211,26 +225,8 @@ def block_product(
     return backend.kernels.block_product(*S, joined(backend, V, others), R, scale, chosen=chosen)
 
 
-def exact_product(backend: Backend, P: Rows, root: Any, V: Any, others: tuple[Any, ...]) -> Any:
-    return root[: P.n, None] * (SparseMatrix(P.matrix) @ joined(backend, V, others))
-
-
 def over_root(backend: Backend, V: Any, root: Any) -> Any:
     return V / root[: len(V), None]
-
-
-def random_signs(backend: Backend, n: int, block: int) -> Any:
-    signs = np.random.default_rng((n, block)).integers(0, 2, size=(n, 32), dtype=np.int8)
-    return backend.asarray((2 * signs - 1).astype(np.float32))
-
-
-def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure: int) -> tuple[np.ndarray, Any]:
-    values, vectors, _ = multilevel.solve(level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, sure=sure)
-    return values, vectors[:, : wanted + guards].astype("float32")
-
-
-def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, F: tuple[Any, ...]) -> Any:
-    return multilevel.coarse_inverse(level, joined(backend, F[0], F[1:]), shift, Q)
 
 
 def whole_pairs(
@@ -247,22 +243,11 @@ def whole_pairs(
     matrix = backend.sparse.vstack(rows, format="csr")
     matrix.sort_indices()
     weights = xp.concatenate([root[: P.n] for root, P in zip(roots, blocks, strict=True)]) ** 2
-    operator = SymmetricTransition(Laplacian(matrix, weights), backend)
+    operator = choose_solver.SymmetricTransition(Laplacian(matrix, weights), backend)
     start = backend.asarray(start_vector(len(weights), 0))
-    pairs = leading_eigenpairs(operator, count, start=start, tol=tol)
+    pairs = choose_solver.leading_eigenpairs(operator, count, start=start, tol=tol)
     vectors = [xp.ascontiguousarray(part) for part in xp.split(pairs.vectors, first[1:-1].tolist())]
     return (backend.to_host(pairs.values), pairs.accuracy, pairs.info), vectors
-
-
-def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.ndarray) -> Any:
-    V = V @ backend.asarray(reflection)
-    V[:, 0] = root[: len(V)] / length
-    return V
-
-
-def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: Any) -> Any:
-    columns, factors = map(backend.asarray, (columns, factors))
-    return backend.kernels.restrict(backend.asarray(cells.starts), cells.weights, R)[:, columns] * factors
 
 
 # --- cells: columns of a block are those of its own cells, then those of other blocks, by block -----------------------
@@ -296,24 +281,16 @@ def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray
     return np.stack([labels.astype(np.float64), backend.to_host(cells.weights).astype(np.float64)], axis=1)
 
 
-@dataclass(frozen=True)
-class Merged:
-    """What follows from the cells for the rows of a block."""
-
-    product: Matrix  # S P0, on the device
-    wanted: np.ndarray  # the numbers of the cells that its columns stand for, own ones first
-    rows: csr_matrix  # the block's rows of the coarse matrix, with columns over all blocks, on the host
-
-
 def merged_rows(
     backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, others: tuple[np.ndarray, ...]
-) -> Merged:
-    """Return what follows from a block's rows of S, and from the cells of all rows that its columns stand for.
+) -> tuple[Matrix, np.ndarray, csr_matrix]:
+    """Return a block's rows of ``S P0``, the cells (own ones first) that their columns are, and its coarse rows.
 
-    Columns of a cell follow each other: own rows stand in order, and those of other blocks by block, in their order.
+    These are on the host, with columns over all blocks. ``own`` and ``others`` have the cells of all rows that the
+    columns of S stand for.
     """
     shown = np.concatenate([own, *others])
-    labels = shown[:, 0].astype(np.int64)
+    labels = shown[:, 0].astype(np.int64)  # those of a cell follow each other: rows of a block stand in order
     first = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
     weights = backend.asarray(shown[:, 1].astype(np.float32))
     begin = backend.asarray(np.append(first, len(labels)))
@@ -324,7 +301,7 @@ def merged_rows(
     wanted = labels[first]
     whole = csr_matrix((data, wanted[indices], indptr), shape=(len(indptr) - 1, int(wanted.max()) + 1))
     whole.sort_indices()
-    return Merged(product, wanted, whole)
+    return product, wanted, whole
 
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: tuple[tuple[Any, ...], ...]) -> Level:

@@ -1,7 +1,4 @@
-"""A run on the workers of a Dask cluster: the text of one machine, with points in blocks and some steps replaced.
-
-Replaced is what needs rows of other blocks, and the way back to the user's order of points.
-"""
+"""A run on the workers of a Dask cluster: replaced are steps that need rows of other blocks, and the way back."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from ..choice.rmetric import Tangents, tangent_spaces, tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding, check_pairs, diffusion_map, start_vector
 from ..embedding.laplacian import Laplacian
-from ..embedding.parts import holds_enough, in_parts, left_out, refuse_small_part
-from ..findings import ClusterError, one_line, option, refusal, tell
+from ..embedding.parts import holds_enough, in_parts, refuse_small_part, tell_left_out
+from ..findings import ClusterError, one_line, option, refusal
 from ..options import Options, check_on_cluster
 from ..results.assembly import assemble, choice_of, diagnostics_of, in_units
 from ..results.selection import Selection
@@ -81,7 +78,7 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         if not holds_enough(sizes, n, options.disconnected):
             raise in_parts(sizes, each=False)
         refuse_small_part(int(sizes.max()), n, options.n_components)
-        tell(left_out(len(sizes), int(sizes.max()), n))
+        tell_left_out(len(sizes), int(sizes.max()), n)
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))
@@ -121,19 +118,15 @@ def tangents_in_blocks(
     laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
 ) -> Tangents:
     """Return the tangent spaces: those of a block take the coordinates of its neighbours in others."""
-    team, Y, d = laplacian.team, embedding.vectors, intrinsic_dim
-    others = team.exchanged(Y.parts)
-    found = team.map(tangent_rows, laplacian.transitions, d, laplacian.bandwidth, dtype, Y.parts, others)
+    team, Y, d, bandwidth = laplacian.team, embedding.vectors, intrinsic_dim, laplacian.bandwidth
+
+    def tangent_rows(at: Backend, P: Rows, own: Any, others: tuple[Any, ...]) -> Any:
+        return tangents(joined(at, own, others).astype(dtype, copy=False), Laplacian(P.matrix, None, bandwidth), d, at)
+
+    found = team.map(tangent_rows, laplacian.transitions, Y.parts, team.exchanged(Y.parts))
     team.wait(found)
     bases, sigma = (calls(item, found, k) for k in range(2))
     return Tangents(Pieces(team, bases, (*Y.shape, d)), Pieces(team, sigma, (len(Y), d)))
-
-
-def tangent_rows(
-    backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str, own: Any, others: tuple[Any, ...]
-) -> Any:
-    Y = joined(backend, own, others).astype(dtype, copy=False)
-    return tangents(Y, Laplacian(P.matrix, bandwidth=bandwidth), d, backend)
 
 
 @step("result")
@@ -169,6 +162,12 @@ def assemble_in_blocks(
 def returned(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> dict[str, Any]:
     """Return arrays in pieces by name, in the order of the input, and the points of the input that they are for."""
     team = laplacian.team
+
+    def packed_block(at: Backend, P: Rows, *arrays: Any) -> tuple[np.ndarray, ...]:
+        host = [at.to_host(array) for array in arrays]
+        host[VOLUMES] = np.ascontiguousarray(host[VOLUMES][:, 0])  # there is one set
+        return (P.rows, *host)
+
     packed = team.map(packed_block, laplacian.transitions, *(pieces.parts for pieces in tall))
     owners = team.gather(team.map(item, packed, 0))
     points = np.sort(np.concatenate(owners))
@@ -181,13 +180,6 @@ def returned(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> d
                 found[name] = np.empty((len(points), *array.shape[1:]), dtype=array.dtype)
             found[name][np.searchsorted(points, own)] = array
     return found
-
-
-def packed_block(backend: Backend, P: Rows, *arrays: Any) -> tuple[np.ndarray, ...]:
-    """Return the rows of a block in the input, and its results on the host; of volumes there is one set."""
-    host = [backend.to_host(array) for array in arrays]
-    host[VOLUMES] = np.ascontiguousarray(host[VOLUMES][:, 0])
-    return (P.rows, *host)
 
 
 def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], points: np.ndarray) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The workers of a Dask cluster as one team: tasks by block of points, and sums over blocks.
 
-Every task is a pure function of other tasks' results, so a block that is lost with its worker is computed again from
-the input. Nothing is scattered from the client and nothing is changed in place.
+Tasks are pure functions of others' results: what is lost with a worker is computed again, and nothing is scattered.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Team:
     """The workers behind a Dask client, each with one device; after ``patience`` seconds of nothing we give up."""
 
     def __init__(self, client: Any, device: str, patience: float = 30.0) -> None:
-        is_client = callable(getattr(client, "submit", None)) and callable(getattr(client, "nthreads", None))
+        is_client = all(callable(getattr(client, name, None)) for name in ("submit", "nthreads"))
         if not is_client or getattr(client, "asynchronous", False):
             text = f"client must be a dask.distributed.Client that is not asynchronous, got {brief(client)}"
             raise refusal("client.type", text, kind=TypeError)
@@ -127,10 +126,8 @@ class Team:
         return 1 << (int(wanted) - 1).bit_length()
 
     def assign_workers(self, count: int) -> None:
-        """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
-
-        The first worker, one with the most memory, solves the coarse levels, and gets fewer blocks for it.
-        """
+        """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one."""
+        # the first, one with the most memory, solves the coarse levels, and gets fewer blocks for it
         limits = self.memory_limits()
         self.workers = sorted(self.workers, key=lambda worker: (-limits.get(worker, 0), worker))
         each = (1 + COARSE) * count / max(1, len(self.workers))
@@ -147,8 +144,7 @@ class Team:
     ) -> Any:
         """Return a future for ``function(backend, *arguments)``; futures and calls among the arguments are resolved.
 
-        What belongs to a block stays on one worker, as long as that lives. A task that all others wait for runs
-        ``alone``: it may take all threads that its process may use.
+        What belongs to a block stays on one worker, as long as that lives. ``alone`` it may take all threads there.
         """
         self.tasks += 1
         # Dask groups tasks by what comes before the "-"
@@ -171,9 +167,9 @@ class Team:
 
     def exchanged(self, pieces: list[Any]) -> list[tuple[Any, ...]]:
         """Return for each block the rows of others that its own have as neighbours."""
+        send, outgoing = self.send, self.outgoing
         return [
-            tuple(self.send(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
-            for i in range(len(pieces))
+            tuple(send(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in own) for i, own in enumerate(self.near)
         ]
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
@@ -230,10 +226,8 @@ def run_task(call: Call, device: str, threads: int | None, *given: Any) -> Any:
 
 
 def prepared(argument: Any, futures: list[Any]) -> Any:
-    """Return an argument with the places of its futures, which are added to the list, instead of these.
-
-    Not a function within another: one that calls itself is a cycle, which would keep arrays of a block alive.
-    """
+    """Return an argument with the places of its futures, which are added to the list, instead of these."""
+    # not within another function: one that calls itself is a cycle, which would keep arrays of a block alive
     from distributed import Future
 
     if isinstance(argument, Call):
@@ -271,7 +265,3 @@ def joined(backend: Backend, own: Any, others: tuple[Any, ...]) -> Any:
 
 def item(backend: Backend, values: Any, i: int) -> Any:
     return values[i]
-
-
-def as_it_is(backend: Backend, value: Any) -> Any:
-    return value  # moved to the worker of the task

@@ -66,10 +66,9 @@ def load_molecule(
     Parameters
     ----------
     path : str or path-like
-        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and,
-        if they are known, atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the
-        extra ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis
-        reads, such as ``.xtc`` or ``.dcd``. Frames have the same atoms in the same order.
+        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3) and
+        perhaps atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,). With the extra
+        ``molecules``, ``.xyz`` and ``.extxyz`` files, and with a ``topology`` any trajectory that MDAnalysis reads.
     topology : str or path-like, optional
         The file with the atoms of such a trajectory, such as a ``.pdb``.
     atoms : sequence of int, optional
@@ -176,19 +175,18 @@ def pairwise_distances(R: Array) -> Array:
     """
     R, backend = _positions(R, least=2)
     _tell_of_mirror_images(R, "distances")
-    first, second = (backend.asarray(k) for k in np.triu_indices(R.shape[1], 1))
+    pairs = np.stack(np.triu_indices(R.shape[1], 1), axis=1)
+    first, second = (backend.asarray(k) for k in pairs.T)
 
     def lengths(backend: Backend, R: Array) -> list[Array]:
         return [backend.xp.linalg.norm(R[:, first] - R[:, second], axis=2)]
 
-    return _swept(backend, lengths, R, 64.0 * len(first))
+    return _swept(backend, lengths, R, 64.0, pairs)
 
 
 @at_home
 def planar_angles(R: Array) -> Array:
     """Compute the inner angles of all triangles of atoms, which are the same for a molecule and its mirror image.
-
-    Two atoms that coincide have no angle, and are an error.
 
     Parameters
     ----------
@@ -226,12 +224,7 @@ def planar_angles(R: Array) -> Array:
         # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
         return [2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))]
 
-    found = _swept(backend, angles, R, 200.0 * len(corners))
-    frames, columns = np.nonzero(to_host(found != found))
-    if len(frames):
-        those = tuple(corners[columns[0]].tolist())
-        raise refusal("R.coincide", f"R: two of the atoms {those} coincide in frame {frames[0]}, and have no angle")
-    return found
+    return _swept(backend, angles, R, 200.0, corners, "R.coincide", "and two of them coincide, so they have no angle")
 
 
 @at_home
@@ -263,19 +256,19 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
     array([[0., 1.]])
     """
     R, backend = _positions(R, least=4)
-    named = bonded_chains(R, z) if chains is None else _checked_chains(chains, R.shape[1])
+    if chains is None:
+        named = bonded_chains(R, z)
+    else:
+        given = check_members("chains", chains, "chains of atoms") or [[]]
+        named = np.array([_checked_atoms(chain, R.shape[1], "chains", 4) for chain in given])
 
     def features(backend: Backend, R: Array) -> list[Array]:
         first, left, right, bend = _normals(R, backend.asarray(named), xp := backend.xp)
         size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
         return [xp.concatenate([(side * right).sum(axis=2) / size for side in (left, first)], axis=1)]
 
-    found = _swept(backend, features, R, 800.0 * len(named))
-    frames, columns = np.nonzero(to_host(found != found))
-    if len(frames):
-        text = f"three atoms of the chain {tuple(named[columns[0] % len(named)].tolist())} are on one line in frame"
-        raise refusal("R.straight", f"R: {text} {frames[0]}, so it has no torsion", "leave the chain out")
-    return found
+    why = "and three of them are on one line, so they have no torsion"
+    return _swept(backend, features, R, 800.0, named, "R.straight", why, "leave the chain out")
 
 
 def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]]:
@@ -355,32 +348,30 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
         tell(warning("molecule.mirrored", f"{text}lose the sign of torsions", "torsion_features keeps it"))
 
 
-def _swept(backend: Backend, work: Any, R: Array, bytes_a_frame: float) -> Array:
-    """Return features of frames, made in blocks that fit into memory."""
-    if not len(R):
-        raise refusal("R.shape", "R has no frames")
+def _swept(backend: Backend, work: Any, R: Array, size: float, atoms: np.ndarray, code: str = "", *why: str) -> Array:
+    """Return features of frames, made in blocks of ``size`` bytes for each of some atoms; an error where one is NaN."""
     with backend.active():
-        found = backend.sweep(work, R, bytes_per_row=bytes_a_frame, stage="features", rows=1)[0]
-        return backend.xp.ascontiguousarray(found)  # NumPy may lay out what an index has picked in any order
+        found = backend.sweep(work, R, bytes_per_row=size * len(atoms), stage="features", rows=1)[0]
+        found = backend.xp.ascontiguousarray(found)  # NumPy may lay out what an index has picked in any order
+    frames, columns = np.nonzero(to_host(found != found)) if code else ((), ())
+    if len(frames):
+        those = tuple(atoms[columns[0] % len(atoms)].tolist())
+        raise refusal(code, f"R: frame {frames[0]} has the atoms {those}, {why[0]}", *why[1:])
+    return found
 
 
 def _positions(R: Array, least: int) -> tuple[Any, Backend]:
     R = check_real_array("R", R, 3)
-    if R.shape[1] < least or R.shape[2] != 3:
-        raise refusal("R.shape", f"R must have shape (frames, {least} or more atoms, 3), got {R.shape}")
+    if not len(R) or R.shape[1] < least or R.shape[2] != 3:
+        raise refusal("R.shape", f"R must have shape (1 or more frames, {least} or more atoms, 3), got {R.shape}")
     return R, backend_of(R)
 
 
-def _checked_chains(chains: Any, atoms: int) -> np.ndarray:
-    found = [_checked_atoms(chain, atoms, "chains") for chain in check_members("chains", chains, "chains of atoms")]
-    if not found or {len(chain) for chain in found} != {4}:
-        raise refusal("chains.range", f"chains must name chains of four atoms, got {brief(chains)}")
-    return np.array(found)
-
-
-def _checked_atoms(members: Any, atoms: int, name: str = "atoms") -> list[int]:
+def _checked_atoms(members: Any, atoms: int, name: str = "atoms", count: int | None = None) -> list[int]:
+    """Return different numbers of atoms, ``count`` of them if that is given."""
     found = [check_integer(name, k, low=0) for k in check_members(name, members, "numbers such as range(22)")]
-    if not found or len({*found}) < len(found) or max(found) >= atoms:
-        text = f"{name} must be different numbers between 0 and {atoms - 1}, got {brief(members)}"
+    if not found or len(found) != (count or len(found)) or len({*found}) < len(found) or max(found) >= atoms:
+        many = f"{count} " if count else ""
+        text = f"{name} must be {many}different numbers between 0 and {atoms - 1}, got {brief(members)}"
         raise refusal(f"{name}.range", text)
     return found

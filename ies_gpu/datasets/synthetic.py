@@ -1,12 +1,10 @@
 """D1 to D13: strips, rolls, a cube and tori that are longer in one direction than in the others.
 
-Parameters are those of the authors' published experiment, which differ in places from the text of the supplement.
-In ``N(0, x)`` below, x is the standard deviation.
+Parameters are those of the authors' published experiment, not always those of the supplement. N(0, x) has deviation x.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +83,12 @@ def cube(rng: np.random.Generator, n: int) -> Sample:
     return X, box, {"x": box[:, 0], "y": box[:, 1], "z": box[:, 2]}
 
 
-def torus(rng: np.random.Generator, n: int, *, size: Any, bend: Any = None, noise: bool = True) -> Sample:
+def torus(rng: np.random.Generator, n: int, *, size: Any, bend: Any = None, noise: float = 0.1) -> Sample:
     """Draw a torus, which ``bend`` makes asymmetric in a column: ``x <- (x - min x)^power / divisor``, then centred."""
     (a, b, h), (alpha, beta) = size, rng.uniform(0, 2 * np.pi, (2, n))
     ring = a + b * np.cos(alpha)
     truth = np.column_stack([ring * np.cos(beta), ring * np.sin(beta), b * h * np.sin(alpha)])
-    X = _noisy(rng, truth) if noise else truth.copy()
+    X = _noisy(rng, truth, noise) if noise else truth.copy()
     if bend is not None:
         column, power, divisor = bend
         for points in (X, truth):
@@ -108,33 +106,31 @@ def three_torus(rng: np.random.Generator, n: int) -> Sample:
     return _noisy(rng, surface), surface, {"alpha1": a1, "alpha2": a2, "alpha3": a3}
 
 
-def _noisy(rng: np.random.Generator, surface: np.ndarray) -> np.ndarray:
-    """Add N(0, 0.1) to a surface, and ten more columns of N(0, 0.5)."""
-    noisy = surface + rng.normal(0, 0.1, surface.shape)
+def _noisy(rng: np.random.Generator, surface: np.ndarray, noise: float = 0.1) -> np.ndarray:
+    """Add N(0, noise) to a surface, and ten more columns of N(0, 0.5)."""
+    noisy = surface + rng.normal(0, noise, surface.shape)
     return np.column_stack([noisy, rng.normal(0, 0.5, (len(surface), 10))])
 
 
 LONG, SHORT = (4 * np.pi, 2.0), (6.0, 2.0)
 HIGH, WIDE = (3.0, 2.0, 8.0), (10.0, 2.0, 2.0)
+N = 10_000  # points of most sets
 # name: title, sampler with its arguments, eps, d, s, the set the paper reports (counted from 1), n
-TABLE: dict[str, tuple[str, Callable[..., Sample], dict[str, Any], float, int, int, tuple[int, ...], int]] = {
-    "D1": ("strip", strip, {"half": LONG}, 0.25, 2, 2, (1, 7), 10_000),
-    "D2": ("strip with cavity", strip, {"half": LONG, "hole": (2 * np.pi / 3, 2 / 3)}, 0.25, 2, 2, (1, 4), 10_000),
-    "D3": ("swiss roll", strip, {"half": SHORT, "roll": True}, 1.0, 2, 2, (1, 9), 10_000),
-    "D4": ("swiss roll with cavity", strip, {"half": SHORT, "hole": (1, 1 / 3), "roll": True}, 1.0, 2, 2, (1, 8),
-           10_000),
-    "D5": ("gaussian manifold", gaussian, {}, 0.5, 2, 2, (1, 6), 10_000),
-    "D6": ("cube", cube, {}, 0.5, 3, 3, (1, 2, 8), 10_000),
-    "D7": ("high torus", torus, {"size": HIGH}, 1.5, 2, 3, (1, 4, 5), 10_000),
-    "D8": ("wide torus", torus, {"size": WIDE}, 1.5, 2, 3, (1, 2, 7), 10_000),
-    "D9": ("z-asymmetric high torus", torus, {"size": HIGH, "bend": (2, 3, 1500), "noise": False}, 1.0, 2, 3,
-           (1, 3, 4), 10_000),
-    "D10": ("x-asymmetric high torus", torus, {"size": HIGH, "bend": (0, 2, 10), "noise": False}, 1.0, 2, 3,
-            (1, 2, 4), 10_000),
-    "D11": ("z-asymmetric wide torus", torus, {"size": WIDE, "bend": (2, 3, 50)}, 2.0, 2, 3, (1, 2, 5), 10_000),
-    "D12": ("x-asymmetric wide torus", torus, {"size": WIDE, "bend": (0, 3, 1000)}, 2.0, 2, 3, (1, 2, 5), 10_000),
+TABLE: dict[str, tuple[Any, ...]] = {
+    "D1": ("strip", strip, {"half": LONG}, 0.25, 2, 2, (1, 7), N),
+    "D2": ("strip with cavity", strip, {"half": LONG, "hole": (2 * np.pi / 3, 2 / 3)}, 0.25, 2, 2, (1, 4), N),
+    "D3": ("swiss roll", strip, {"half": SHORT, "roll": True}, 1.0, 2, 2, (1, 9), N),
+    "D4": ("swiss roll with cavity", strip, {"half": SHORT, "hole": (1, 1 / 3), "roll": True}, 1.0, 2, 2, (1, 8), N),
+    "D5": ("gaussian manifold", gaussian, {}, 0.5, 2, 2, (1, 6), N),
+    "D6": ("cube", cube, {}, 0.5, 3, 3, (1, 2, 8), N),
+    "D7": ("high torus", torus, {"size": HIGH}, 1.5, 2, 3, (1, 4, 5), N),
+    "D8": ("wide torus", torus, {"size": WIDE}, 1.5, 2, 3, (1, 2, 7), N),
+    "D9": ("z-asymmetric high torus", torus, {"size": HIGH, "bend": (2, 3, 1500), "noise": 0}, 1.0, 2, 3, (1, 3, 4), N),
+    "D10": ("x-asymmetric high torus", torus, {"size": HIGH, "bend": (0, 2, 10), "noise": 0}, 1.0, 2, 3, (1, 2, 4), N),
+    "D11": ("z-asymmetric wide torus", torus, {"size": WIDE, "bend": (2, 3, 50)}, 2.0, 2, 3, (1, 2, 5), N),
+    "D12": ("x-asymmetric wide torus", torus, {"size": WIDE, "bend": (0, 3, 1000)}, 2.0, 2, 3, (1, 2, 5), N),
     "D13": ("three-torus", three_torus, {}, 4.0, 3, 4, (1, 2, 5, 10), 50_000),
-}  # fmt: skip
+}
 
 
 def bandwidth_for(name: str, n: int) -> float:
@@ -185,8 +181,8 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     Dataset(D1, strip: 400 x 3, bandwidth=0.25, intrinsic_dim=2, subset_size=2, the paper chooses phi1, phi7)
     """
     name = check_choice("name", name.upper() if isinstance(name, str) else name, names())
-    title, sample, shape, bandwidth, d, s, chosen, default = TABLE[name]
-    n = default if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
+    title, sample, shape, bandwidth, d, s, chosen, n = TABLE[name]
+    n = n if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
     seed = random_state if isinstance(random_state, np.random.Generator) else check_seed(random_state)
     X, truth, colors = sample(np.random.default_rng(seed), n, **shape)
     return Dataset(name, title, X, truth, colors, bandwidth, d, s, tuple(k - 1 for k in chosen))

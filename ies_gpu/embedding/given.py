@@ -1,4 +1,4 @@
-"""A graph, a kernel, or a Laplacian with eigenvectors that the user brings."""
+"""A graph, a kernel, or a Laplacian with eigenvectors that the user brings, and the Gaussian kernel of a graph."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, Do, backend_of, step, to_device, to_host
-from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums
+from ..backend import Backend, Do, active_backend, at_home, backend_of, step, to_device, to_host
+from ..backend.array import Array, column_ends, column_maxima, column_norms, column_sums, entry_rows
 from ..findings import option, refusal, tell, warning
-from ..options import Options
-from ..validation import check_kernel, check_real_array
+from ..options import Options, explain_keywords
+from ..validation import check_array, check_kernel, check_length, check_real_array, check_square_sparse, check_symmetric
 from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.choose_solver import wants_order
-from .kernel import check_sides
+from .graph import from_pairs
 from .laplacian import (
     Laplacian,
     Rows,
@@ -34,35 +34,129 @@ from .points import Size, block_bytes, bytes_by_stage, over_limit
 ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
 SINGLE = 1e-6  # unless it may come from rounding to single precision
+FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 
 
-@step("graph")
-def kernel_of_graph(graph: Array, options: Options, backend: Backend) -> tuple[Array, bool]:
-    """Return the Gaussian kernel of a user's graph on a device, and whether that had pairs on one side only."""
-    radius, sparse = options.radius, backend_of(graph).sparse.issparse(graph)
-    matrix, one_way = check_sides(graph, radius=3 * options.bandwidth if radius is None and not sparse else radius)
-    matrix = apply_gaussian(matrix.copy(), options.bandwidth)
-    return to_device(with_diagonal(matrix), backend, options.storage), one_way
+@explain_keywords
+@at_home
+def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
+    """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
+
+    Parameters
+    ----------
+    graph : sparse matrix or ndarray of shape (n_samples, n_samples)
+        Distances between neighbours, not squared. A stored zero is the distance between two equal points; infinity in a
+        dense matrix means "not neighbours".
+    bandwidth : float
+        The length eps over which the weight of a neighbour falls.
+
+    Returns
+    -------
+    sparse matrix of shape (n_samples, n_samples)
+        The kernel in CSR format, with ``K_ii = 1`` added.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> graph = ies_gpu.radius_graph([[0.0], [1.0], [5.0]], radius=2)
+    >>> ies_gpu.gaussian_kernel(graph, bandwidth=1).toarray().round(3).tolist()
+    [[1.0, 0.368, 0.0], [0.368, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    bandwidth = check_length("bandwidth", bandwidth)
+    matrix, _ = check_sides(graph)
+    return with_diagonal(apply_gaussian(matrix.copy(), bandwidth))
 
 
-@step("graph")
-def kernel_of_user(kernel: Array, options: Options, backend: Backend) -> Array:
-    """Return a user's kernel on a device; P does not depend on its unit, in which float32 may not hold it."""
-    matrix = check_kernel(kernel)
-    if options.storage != "float64" and matrix.nnz:
-        matrix.data /= float(matrix.data.max()) or 1.0
-    return to_device(matrix, backend, options.storage)
+def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph") -> tuple[Array, bool]:
+    """Return a user's distances up to ``radius`` as our CSR, and whether pairs stood on one side only, now on both.
+
+    The CSR is symmetric and sorted, without a diagonal. See :func:`gaussian_kernel` for zeros and infinity.
+    """
+    backend = backend_of(graph)
+    xp, one_way = backend.xp, False
+    if backend.sparse.issparse(graph):
+        matrix, one_way = two_sided(check_square_sparse(name, graph, add=False), name)
+        rows = entry_rows(matrix)
+        columns, data = matrix.indices, matrix.data
+        refuse_affinities(data[columns == rows], data, matrix.shape[0], name)
+        keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
+        if not bool(keep.all()):
+            matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
+    else:
+        raw = check_array(name, graph)
+        absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
+        dense = check_real_array(name, xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
+        if len(dense) != dense.shape[1] or len(dense) < 2:
+            text = f"{name} must be square, and for at least 2 points, got shape {dense.shape}"
+            raise refusal(f"{name}.shape", text)
+        refuse_affinities(dense.diagonal(), dense, len(dense), name)  # which may have zeros in their gaps, too
+        zero = ~absent & (dense == 0)
+        share = int(zero.sum() - zero.diagonal().sum()) / (dense.size - len(dense))
+        if share > FILLED:
+            text = f"{name} is dense, and {share:.0%} of its distances are 0, as between equal points"
+            advice = f"if 0 stands for 'not neighbours', pass scipy.sparse.csr_array({name})"
+            raise refusal(f"{name}.zeros", text, advice)
+        near = ~absent if radius is None else ~absent & (dense <= radius)
+        near[xp.arange(len(dense)), xp.arange(len(dense))] = False
+        rows, columns = xp.nonzero(near)
+        matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
+        check_symmetric(name, matrix, stored_zeros=True)
+    return matrix, one_way
 
 
-def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) -> Laplacian:
-    """Return the Laplacian of a kernel on the device, on its storage, of the part that the options ask for."""
-    n_input, kernel, backend = matrix.shape[0], SparseMatrix(matrix), backend_of(matrix.data)
-    rows = Rows.every(n_input)
+def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
+    """Return a CSR of distances with every pair on both sides, and whether it was not; the two must agree."""
+    backend = backend_of(matrix.data)
+    pattern = backend.csr(backend.xp.ones(matrix.nnz), matrix.indices, matrix.indptr, matrix.shape)
+    if not bool(((pattern - pattern.T).data != 0).any()):
+        check_symmetric(name, matrix, stored_zeros=True)
+        return matrix, False
+    both, apart = both_ways(matrix)
+    if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
+        text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
+        raise refusal(f"{name}.asymmetric", text, "keep one of them")
+    if bool((both.data < 0).any()):
+        raise refusal(f"{name}.negative", f"{name} must not have negative entries, got {float(both.data.min()):g}")
+    return both, True
+
+
+def both_ways(matrix: Array) -> tuple[Array, float]:
+    """Return a CSR with every pair on both sides, and the largest difference between the two entries of a pair.
+
+    Stored zeros stay, unlike in SciPy's ``maximum``; of two distances of one pair the larger counts.
+    """
+    backend, n = backend_of(matrix.data), matrix.shape[0]
+    xp = backend.xp
+    rows, columns = entry_rows(matrix).astype(xp.int64), matrix.indices.astype(xp.int64)
+    keys, data = xp.concatenate([rows * n + columns, columns * n + rows]), xp.concatenate([matrix.data, matrix.data])
+    order = xp.argsort(-data, kind="stable")
+    order = order[xp.argsort(keys[order], kind="stable")]
+    keys, data = keys[order], data[order]
+    keys, first, counts = xp.unique(keys, return_index=True, return_counts=True)
+    apart = float((data[first] - data[first + counts - 1]).max()) if len(keys) else 0.0
+    return from_pairs(backend, keys // n, keys % n, data[first], n), apart
+
+
+def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:
+    """Raise if no distance is larger than that of each point to itself: then affinities came as distances."""
+    if len(own) == n < every.size and 0 < float(own.min()) >= (1 - 1e-9) * float(every.max()):
+        way = f"use {option('metric', 'precomputed_affinity')}" if name == "X" else "pass it as kernel"
+        text = f"{name} has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have"
+        raise refusal(f"{name}.affinities", text, way)
+
+
+def laplacian_of_given(value: Array, options: Options, do: Do) -> Laplacian:
+    """Return the Laplacian of a user's graph or kernel on the active backend, of the part that the options ask for."""
+    backend, limit = active_backend(), options.memory_limit
+    if limit is not None and backend.device == "cpu" and backend.sparse.issparse(value):
+        check_room(value, options, limit)
+    matrix, one_way = do(kernel_of_given, value, options, backend)
+    n_input, kernel, rows = matrix.shape[0], SparseMatrix(matrix), Rows.every(matrix.shape[0])
     parts, labels = do(kernel.components)
     if parts > 1:
         used = largest_part(labels, rows.used, n_input, options.disconnected, options.n_components)
-        tell_left_out(used, n_input, parts)
+        tell_left_out(parts, len(used), n_input, used)
         places = backend.asarray(used)
         part = matrix[places][:, places].tocsr()
         part.sort_indices()  # CuPy gives chosen columns in no order
@@ -73,6 +167,20 @@ def laplacian_of_kernel(matrix: Array, options: Options, one_way: bool, do: Do) 
     facts = facts_of(parts, degree, [ONE_WAY] * one_way)
     found = with_transition(found, found.operator, rows=rows, facts=facts)
     return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found
+
+
+@step("graph")
+def kernel_of_given(value: Array, options: Options, backend: Backend) -> tuple[Array, bool]:
+    """Return a user's kernel, or that of a graph, on a device, and whether the graph had pairs on one side only."""
+    one_way, radius, sparse = False, options.radius, backend_of(value).sparse.issparse(value)
+    if options.entry == "graph":
+        matrix, one_way = check_sides(value, radius=3 * options.bandwidth if radius is None and not sparse else radius)
+        matrix = with_diagonal(apply_gaussian(matrix.copy(), options.bandwidth))
+    else:
+        matrix = check_kernel(value)
+        if options.storage != "float64" and matrix.nnz:  # float32 may not hold its unit, on which P does not depend
+            matrix.data /= float(matrix.data.max()) or 1.0
+    return to_device(matrix, backend, options.storage), one_way
 
 
 def check_room(matrix: Any, options: Options, limit: int) -> None:
@@ -97,7 +205,9 @@ def given_map(
             raise refusal("laplacian.bandwidth", text, "leave it out")
         laplacian = with_transition(laplacian, laplacian.stored, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", coordinates, 2), backend)
-    values = check_values(eigenvalues, Y, laplacian.shape[0])
+    if len(Y) != (n := laplacian.shape[0]):
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
+    values = check_values(eigenvalues, Y)
     facts = facts_of(None, laplacian.operator.nnz / len(Y) - 1)
     with backend.active():
         laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
@@ -107,10 +217,8 @@ def given_map(
     return laplacian, Embedding(Y, values, residuals, known.gaps, known.angles, rows=laplacian.rows)
 
 
-def check_values(eigenvalues: Array, Y: Array, n: int) -> np.ndarray:
+def check_values(eigenvalues: Array, Y: Array) -> np.ndarray:
     """Return given eigenvalues on the host, one per coordinate, ascending; a constant eigenvector is refused."""
-    if len(Y) != n:
-        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", eigenvalues, 1)
     if len(values) != Y.shape[1]:
         text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"

@@ -1,9 +1,7 @@
 """Neighbour graphs: which points are close, and how close, in which metric; and the order in which points are compared.
 
-The order is that of a KD-tree with cuts at medians, so that neighbours stand close in memory, and runs of consecutive
-points are small cells. These need no storage: after ``l`` cuts the i-th of the ``2**l`` cells begins at
-``(n * i) >> l``. The graph skips pairs of cells that are too far apart, and the eigensolver takes cells as the unknowns
-of its coarse levels.
+That is the order of a KD-tree with cuts at medians: after ``l`` cuts the i-th of ``2**l`` cells begins at
+``(n * i) >> l``. The graph skips pairs of cells that are far apart, and cells are the unknowns of coarse eigenproblems.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of, cached_property, report, step
+from ..backend import at_home, backend_of, cached_property, host_of, report, step
 from ..backend.array import Array, row_counts, row_slots, starts_of
 from ..backend.audit import audit_graph
 from ..backend.base import index_type
 from ..constraints import Words
 from ..findings import first_few, option, refusal
 from ..options import METRICS, OTHER_METRICS, explain_keywords
-from ..validation import check_integer, check_length, check_points
+from ..validation import check_length, check_points
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
@@ -34,6 +32,8 @@ MAX_AXES = 8  # cells are cut along at most this many axes: the leading principa
 # with more columns, axes are found from this many rows: a covariance of 20,000 columns takes 3 GB and an hour
 WIDE = 1024
 MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the part of the extent they may leave out
+FEWEST_GROUPS = 256  # of rows: those of a matrix are no longer matched when no more groups than this are left
+END = 127  # depth of the edge behind the last row: it is one of all cells
 
 
 @explain_keywords
@@ -60,16 +60,13 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
     Examples
     --------
     >>> import ies_gpu
-    >>> graph = ies_gpu.radius_graph([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]], radius=6)
-    >>> graph.toarray()
-    array([[0., 5., 0.],
-           [5., 0., 0.],
-           [0., 0., 0.]])
+    >>> ies_gpu.radius_graph([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]], radius=6).toarray().tolist()
+    [[0.0, 5.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
     radius = check_length("radius", radius)
-    X = points_in_metric(X, check_metric(metric))
+    X = points_in_metric(X, metric)
     order = spatial_order(X)
-    return permute(ordered_radius_graph(X[order], radius), inverse_order(order))
+    return permute(ordered_radius_graph(X[order], radius), order.argsort())
 
 
 def check_metric(metric: Any, *more: str) -> str:
@@ -79,7 +76,7 @@ def check_metric(metric: Any, *more: str) -> str:
 def points_in_metric(X: Array, metric: str) -> Array:
     """Return points whose Euclidean distances are those of the metric, checked not to be copies in it."""
     X = check_points(X)
-    Z = to_euclidean(X, metric)
+    Z = to_euclidean(X, check_metric(metric))
     if Z is not X and float((abs(Z - Z[:1])).max()) <= 1e-14:  # chords that are nothing but rounding
         text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
         raise refusal("X.copies", f"{text}rows have the same direction")
@@ -87,10 +84,7 @@ def points_in_metric(X: Array, metric: str) -> Array:
 
 
 def to_euclidean(X: Array, metric: str) -> Array:
-    """Return checked points whose Euclidean distances are those of the metric; others stay as they are.
-
-    The chord between rows u and v of unit length is ``sqrt(2 - 2 cos(u, v))``; "correlation" centres each row first.
-    """
+    """Return checked points of unit length, or else the points, whose Euclidean distances are those of the metric."""
     if metric not in SPHERICAL:
         return X
     backend = backend_of(X)
@@ -98,13 +92,9 @@ def to_euclidean(X: Array, metric: str) -> Array:
     largest, small = (abs(each).max(axis=1, keepdims=True) for each in (X, rows))
     bad = small <= 1e-14 * largest  # nothing but rounding is left
     if bool(bad.any()):
-        bad = backend.to_host(backend.xp.nonzero(bad[:, 0])[0])
-        what = "all zeros" if metric == "cosine" else "constant"
-        those = f"row {bad[0]} is {what}; drop it"
-        if len(bad) > 1:
-            those = f"{len(bad):,} are {what} ({first_few(bad)}); drop them"
-        text = f"{option('metric', metric)} needs a direction for every row of X, but {those}"
-        raise refusal("metric.direction", text)
+        rows, what = backend.to_host(backend.xp.nonzero(bad[:, 0])[0]), "zeros" if metric == "cosine" else "constant"
+        text = f"{option('metric', metric)} needs a direction for every row of X, but those of {len(rows):,} are {what}"
+        raise refusal("metric.direction", f"{text} ({first_few(rows)})", "drop them")
     rows = rows / small
     return rows / backend.xp.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -113,8 +103,7 @@ def to_euclidean(X: Array, metric: str) -> Array:
 def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, storage: str = "float64") -> Array:
     """Return the radius graph of points in spatial order, ``diagonal`` with the zero distance of each to itself.
 
-    Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
-    the pairs are the same; they are found by products in float32 and measured in float64, and the distances rounded.
+    With ``storage="float32"`` the pairs are the same: found by products in float32, and measured in float64.
     """
     backend = backend_of(X)
     xp = backend.xp
@@ -149,10 +138,9 @@ def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, sto
 def rescale_to_radius(radius: float, X: Array) -> tuple[Array, float, float]:
     """Return points and radius divided by a power of two near the radius, and that power.
 
-    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
-    file stays as it is unless its numbers are that large or small: a copy of it may not fit into memory.
+    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there.
     """
-    if is_mapped(X) and 1e-8 < radius < 1e8:
+    if is_mapped(X) and 1e-8 < radius < 1e8:  # a copy of it may not fit into memory
         return X, radius, 1.0
     unit = math.ldexp(1.0, math.frexp(radius)[1])
     return X / unit, radius / unit, unit
@@ -163,7 +151,7 @@ class Cells:
 
     def __init__(self, Z: Array, radius: float) -> None:
         self.backend = backend = backend_of(Z)
-        self.axes = principal_axes(Z) if Z.shape[1] > MAX_AXES else None
+        self.axes = spatial_axes(Z)
         P = self.projected(Z)
         levels = n_levels(len(Z), CELL)
         self.starts = cell_starts(len(Z), levels)
@@ -228,10 +216,7 @@ def join_tiles(parts: list[Any], xp: Any) -> Array:
 
 
 class GrowingGraph:
-    """Rows of a graph, added in blocks to arrays that grow, so that no block is kept until all are there.
-
-    NumPy's arrays grow in place: on Linux the pages of a large one are moved, not copied.
-    """
+    """Rows of a graph, added in blocks to arrays that grow, so that no block is kept until all are there."""
 
     def __init__(self, index: str, storage: str, xp: Any) -> None:
         self.xp, self.size, self.counts = xp, 0, list[Any]()
@@ -254,7 +239,7 @@ class GrowingGraph:
         for name in ("indices", "distances"):
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
-                array.resize(room, refcheck=False)  # nobody else has seen it
+                array.resize(room, refcheck=False)  # in place: on Linux the pages of a large one are moved
             else:
                 setattr(self, name, self.xp.empty(room, dtype=array.dtype))
                 getattr(self, name)[: self.size] = array[: self.size]
@@ -271,56 +256,10 @@ def permute(matrix: Array, order: Array) -> Array:
     """Return a symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
     indptr, slots = row_slots(matrix.indptr, order)
-    columns = inverse_order(order).astype(matrix.indices.dtype)[matrix.indices[slots]]
+    columns = order.argsort().astype(matrix.indices.dtype)[matrix.indices[slots]]
     result = backend.sparse.csr_matrix((matrix.data[slots], columns, indptr), shape=matrix.shape)
     result.sort_indices()
     return csr(backend, result.data, result.indices, result.indptr)
-
-
-@explain_keywords
-@at_home
-def knn_graph(X: Array, *, n_neighbors: int) -> Array:
-    """Return the distances from each point to its nearest neighbours.
-
-    Two points are joined if either is among the nearest neighbours of the other, so some points have more neighbours
-    than ``n_neighbors``.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The points, one row per point.
-    n_neighbors : int
-        The number of neighbours per point, not counting the point itself.
-
-    Returns
-    -------
-    sparse matrix of shape (n_samples, n_samples)
-        Euclidean distances in CSR format, as in :func:`radius_graph`.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> graph = ies_gpu.knn_graph([[0.0], [1.0], [3.0]], n_neighbors=1)
-    >>> graph.toarray()
-    array([[0., 1., 0.],
-           [1., 0., 2.],
-           [0., 2., 0.]])
-    """
-    X = check_points(X)
-    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
-    with (backend := backend_of(X)).active():
-        return graph_of_nearest(*backend.nearest(X, k))
-
-
-def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
-    """Return the graph of nearest neighbours from the distances and numbers (n, k) of each point's nearest others."""
-    backend, (n, k) = backend_of(distances), distances.shape
-    xp = backend.xp
-    rows = xp.repeat(xp.arange(n, dtype=xp.int64), k)
-    columns, values = neighbours.reshape(-1).astype(xp.int64), distances.reshape(-1)
-    keys = xp.concatenate([rows * n + columns, columns * n + rows])
-    keys, first = xp.unique(keys, return_index=True)
-    return from_pairs(backend, keys // n, keys % n, xp.concatenate([values, values])[first], n)
 
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
@@ -328,7 +267,7 @@ def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -
     return csr(backend, data, columns, starts_of(row_counts(rows, n)))
 
 
-# --- the order of space: that of a KD-tree ----------------------------------------------------------------------------
+# --- the order of space, that of a KD-tree, and an order found from a matrix alone ------------------------------------
 
 
 def n_levels(n: int, leaf: int) -> int:
@@ -348,18 +287,18 @@ def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
 
 
 def spatial_order(X: Array) -> Array:
-    backend = backend_of(X)
-    Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
+    backend, axes = backend_of(X), spatial_axes(X)
+    Z = X if axes is None else backend.xp.ascontiguousarray(X @ axes)
     with backend.active():
         return backend.kernels.kd_order(Z, n_levels(len(X), LEAF))
 
 
-def principal_axes(X: Array) -> Array:
-    """Return orthonormal directions (D, k) along which points of many columns extend most.
+def spatial_axes(X: Array) -> Array | None:
+    """Return orthonormal directions (D, k) along which points extend most, so that projection lengthens no distance.
 
-    Projection onto them never lengthens a distance, so what it proves about distances from below holds for X.
+    None if the points have few columns anyway.
     """
-    return leading_axes(X[:: max(1, len(X) // 10_000)], MAX_AXES)
+    return leading_axes(X[:: max(1, len(X) // 10_000)], MAX_AXES) if X.shape[1] > MAX_AXES else None
 
 
 def leading_axes(X: Array, count: int) -> Array:
@@ -402,6 +341,12 @@ def is_mapped(X: Array) -> bool:
     return isinstance(X, mmap.mmap)
 
 
+@step("order")
+def sort_in_space(X: Array) -> tuple[Array, Array]:
+    order = spatial_order(X)
+    return order, in_order(X, order)
+
+
 def in_order(X: Array, order: Array) -> Array:
     """Return points in a new order; those of a mapped file that would fill the memory go into a temporary one."""
     backend = backend_of(X)
@@ -415,8 +360,35 @@ def in_order(X: Array, order: Array) -> Array:
     return ordered
 
 
-def inverse_order(order: Array) -> Array:
-    xp = backend_of(order).xp
-    inverse = xp.empty_like(order)
-    inverse[order] = xp.arange(len(order), dtype=order.dtype)
-    return inverse
+def matrix_order(matrix: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return an order of the rows of a symmetric matrix of affinities, none of them negative, found on the host.
+
+    Each row is matched with the one that it is tied to most, pairs are added up and matched in turn, small groups
+    first; what ties two groups is measured per pair of rows in them. Returned are the old row at each new place (n,),
+    and the depth of the edge before each row (n + 1,): those of depth r or more are edges of groups of up to ``2**r``.
+    """
+    backend = backend_of(matrix.data)
+    host, kernels = backend.to_host, host_of(backend).kernels
+    parts = host(matrix.indptr).astype(np.int64), host(matrix.indices), host(matrix.data).astype(np.float32)
+    n = matrix.shape[0]
+    sizes, rounds = np.ones(n, dtype=np.float32), []
+    generator = np.random.default_rng(n)
+    while len(sizes) > FEWEST_GROUPS:
+        visits = np.argsort(sizes + generator.uniform(0, 0.5, len(sizes)), kind="stable")
+        mates = kernels.heavy_matching(*parts, (1 / sizes).astype(np.float32), visits)
+        leaders = np.flatnonzero(mates >= np.arange(len(mates)))
+        if len(leaders) > 0.9 * len(mates):  # a star, or what is like one
+            break
+        *parts, labels = kernels.contract_pairs(*parts, leaders, mates)
+        sizes = np.bincount(labels, weights=sizes).astype(np.float32)
+        rounds.append(labels)
+    place, edges = np.arange(len(sizes)), np.full(len(sizes) + 1, len(rounds), dtype=np.int8)
+    edges[-1] = END
+    for depth in reversed(range(len(rounds))):
+        group = place[rounds[depth]]
+        order = np.argsort(group, kind="stable")
+        first = np.flatnonzero(np.diff(group[order], prepend=-1))
+        finer = np.full(len(group) + 1, depth, dtype=np.int8)
+        finer[first], finer[-1] = edges[:-1], END
+        place, edges = np.argsort(order), finer
+    return np.argsort(place), edges

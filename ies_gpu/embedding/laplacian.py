@@ -1,8 +1,7 @@
 """The renormalised Laplacian of a kernel (algorithm Laplacian of the paper), and how its matrix is held.
 
-A matrix is held as CSR, or as the dense tiles of :mod:`.tiles` where those are smaller. Both offer the same methods, so
-that no algorithm asks which one it has. Each is symmetric affinities K at first, and with rows and columns scaled the
-transition matrix P, whose rows sum to 1.
+That is as CSR, or as the dense tiles of :mod:`.tiles`, with the same methods: symmetric affinities K at first, and with
+rows and columns scaled the transition matrix P, whose rows sum to 1.
 """
 
 from __future__ import annotations
@@ -22,24 +21,19 @@ from ..backend.kernels import plain
 from ..findings import DisconnectedGraphError, first_few, option, refusal
 from ..options import TABLE, documented, explain_keywords
 from ..validation import check_kernel, check_length, check_real_array, check_sparse_storage, check_square_sparse
-from .graph import csr, inverse_order, permute
-from .order import matrix_order
+from .graph import csr, matrix_order, permute
 from .tiles import TiledMatrix
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
 
 class Rows(NamedTuple):
-    """Which rows of the input a Laplacian is of, and their order on the device.
-
-    Of ``n_input`` rows those in ``used``, rising, are used; ``order`` has the number in ``used`` of the row at each
-    place. ``edges`` is True for the order in space, has the edges of groups if the order was found from a matrix, and
-    is False for the order of the input.
-    """
+    """Which rows of the input a Laplacian is of, and their order on the device."""
 
     n_input: int
-    used: np.ndarray
-    order: np.ndarray
+    used: np.ndarray  # which rows of the input, rising
+    order: np.ndarray  # the number in ``used`` of the row at each place
+    # whether that is the order in space; the edges of groups if it was found from a matrix; False: as in the input
     edges: bool | np.ndarray = False
 
     @classmethod
@@ -184,7 +178,7 @@ class Laplacian:
         P = self.operator
         if self.rows.stand_as_given:
             return P.matrix if P.has_matrix else P
-        return permute(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
+        return permute(P.matrix, backend_of(self.anchor).asarray(np.argsort(self.rows.order)))
 
     @cached_property
     @at_home
@@ -335,10 +329,7 @@ def facts_of(parts: int | None, degree: float, approximations: Any = (), storage
     audit=lambda K, *_: audit_products(K.matrix, K.backend) if K.has_matrix else None,
 )  # fmt: skip
 def without_loops(kernel: Matrix, self_loops: bool) -> Matrix:
-    """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
-
-    The Laplacian takes the place of the kernel, so that afterwards there is nothing to compare with.
-    """
+    """Return the kernel that will be normalised, and overwritten: products with it are audited here."""
     if not self_loops:
         kernel.drop_diagonal()
     return kernel
@@ -355,10 +346,7 @@ def check_laplacian(laplacian: Any) -> Laplacian:
     if float(sums.max()) > 1e-8:
         text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"
         raise refusal("laplacian.rows_sum", text, "pass what graph_laplacian returns")
-    own = matrix.indices == entry_rows(matrix)
-    transition = backend.csr(backend.xp.where(own, 1.0, 0.0) - matrix.data, matrix.indices, matrix.indptr, matrix.shape)
-    if int(own.sum()) < matrix.shape[0]:  # hardly ever: a row does not store its diagonal
-        transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
+    transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     if _least_off_diagonal(transition) < 0:
         text = "laplacian must be I - P, with no positive entry off the diagonal"
         raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
@@ -366,10 +354,7 @@ def check_laplacian(laplacian: Any) -> Laplacian:
 
 
 def with_weights(laplacian: Laplacian) -> Laplacian:
-    """Return a Laplacian that came without weights with those for which ``w_i P_ij = w_j P_ji``.
-
-    Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
-    """
+    """Return a Laplacian that came without weights with those for which ``w_i P_ij = w_j P_ji``."""
     backend = backend_of(laplacian.operator.matrix.data)
     P = scipy.sparse.csr_array(to_device(laplacian.operator.matrix, get_backend("cpu")), copy=True)
     P.eliminate_zeros()
@@ -377,6 +362,7 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
     if len(order) < P.shape[0]:
         text = f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points"
         raise refusal("graph.disconnected", text, "keep one", DisconnectedGraphError)
+    # along a tree of the graph each weight follows from that of its parent; all other pairs must then agree
     there, back = P[parents[order[1:]], order[1:]], P[order[1:], parents[order[1:]]]
     logs = np.zeros(P.shape[0])
     if (there > 0).all() and (back > 0).all():

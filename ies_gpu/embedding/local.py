@@ -4,40 +4,70 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of, step
+import numpy as np
+
+from ..backend import at_home, backend_of, step
 from ..backend.array import Array, entry_rows
 from ..findings import option, refusal
-from .graph import graph_of_nearest, knn_graph
+from ..options import explain_keywords
+from ..validation import check_integer, check_points
+from .graph import from_pairs
 from .laplacian import Laplacian, SparseMatrix, apply_gaussian, with_diagonal
 
-NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
-SHARE = 0.06  # of all points, in between
+NEIGHBORS, SHARE = (32, 128), 0.06  # of a point at least and at most, and of all points in between
 REACH = 3.0  # the median distance to the last neighbour, in units of the local bandwidth
 NEAREST = 4  # one in this many neighbours, the nearest ones, tell the density
 
 
 def default_neighbors(n: int) -> int:
-    return min(n - 1, max(NEIGHBORS[0], min(NEIGHBORS[1], round(SHARE * n))))
+    return min(n - 1, int(np.clip(round(SHARE * n), *NEIGHBORS)))
 
 
-def local_scales(distances: Array) -> tuple[Array, float]:
-    """Return the scale rho of each point, 1 at least, and the bandwidth eps where rho is 1.
+@explain_keywords
+@at_home
+def knn_graph(X: Array, *, n_neighbors: int) -> Array:
+    """Return the distances from each point to its nearest neighbours.
 
-    ``distances`` (n, k) are those to the nearest neighbours, rising. rho is the root of the mean square of the first
-    quarter, and so ``q^(-1/d)`` for a density q in d dimensions: each point has about as many neighbours within its
-    bandwidth ``eps * rho``.
+    Two points are joined if either is among the nearest neighbours of the other, so some points have more neighbours
+    than ``n_neighbors``.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
+    n_neighbors : int
+        The number of neighbours per point, not counting the point itself.
+
+    Returns
+    -------
+    sparse matrix of shape (n_samples, n_samples)
+        Euclidean distances in CSR format, as in :func:`radius_graph`.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> ies_gpu.knn_graph([[0.0], [1.0], [3.0]], n_neighbors=1).toarray().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]]
     """
-    xp = backend_of(distances).xp
-    k = distances.shape[1]
-    unit = float(distances.max()) or 1.0  # squares of these neither overflow nor vanish
-    nearest = distances[:, : max(1, k // NEAREST)] / unit
-    rho = xp.maximum(xp.sqrt((nearest * nearest).mean(axis=1)), 1e-9)
-    rho = rho / rho.min()
-    return rho, float(xp.median(distances[:, -1] / rho)) / REACH
+    X = check_points(X)
+    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
+    with (backend := backend_of(X)).active():
+        return graph_of_nearest(*backend.nearest(X, k))
+
+
+def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
+    """Return the graph of nearest neighbours from the distances and numbers (n, k) of each point's nearest others."""
+    backend, (n, k) = backend_of(distances), distances.shape
+    xp = backend.xp
+    rows = xp.repeat(xp.arange(n, dtype=xp.int64), k)
+    columns, values = neighbours.reshape(-1).astype(xp.int64), distances.reshape(-1)
+    keys = xp.concatenate([rows * n + columns, columns * n + rows])
+    keys, first = xp.unique(keys, return_index=True)
+    return from_pairs(backend, keys // n, keys % n, xp.concatenate([values, values])[first], n)
 
 
 class LocalKernel(SparseMatrix):
-    """``K = exp(-|x - y|^2 / (eps^2 rho(x) rho(y)))`` on the nearest neighbours, without a diagonal."""
+    """``K = exp(-|x - y|^2 / (eps^2 rho(x) rho(y)))`` on the nearest neighbours, rho >= 1, without a diagonal."""
 
     def __init__(self, matrix: Array, rho: Array, eps: float) -> None:
         super().__init__(matrix)
@@ -49,13 +79,17 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
     xp = backend.xp
     with backend.active():
         distances, neighbours = backend.nearest(X, n_neighbors)
-        rho, eps = local_scales(distances)
+        unit = float(distances.max()) or 1.0  # squares of these neither overflow nor vanish
+        nearest = distances[:, : max(1, n_neighbors // NEAREST)] / unit
+        # q^(-1/d) for a density q in d dimensions: each point has about as many neighbours within eps * rho
+        rho = xp.maximum(xp.sqrt((nearest * nearest).mean(axis=1)), 1e-9)
+        rho = rho / rho.min()
+        eps = float(xp.median(distances[:, -1] / rho)) / REACH
     if eps == 0:
         text = f"most points have {n_neighbors} copies of themselves as neighbours, so no local bandwidth can be found"
         raise refusal("X.copies", text, f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}")
     graph = graph_of_nearest(distances, neighbours)
-    rows = entry_rows(graph)
-    ratio = graph.data / eps
+    rows, ratio = entry_rows(graph), graph.data / eps
     graph.data = xp.exp(-(ratio * ratio) / (rho[rows] * rho[graph.indices]))
     return LocalKernel(graph, rho, eps)
 

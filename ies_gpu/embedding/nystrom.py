@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import Backend, backend_of, report, to_device
+from ..backend import Backend, backend_of, report
 from ..backend.array import Array, column_ends, column_means, starts_of
-from ..findings import first_few, option, refusal, tell, warning
-from ..validation import check_real_array
+from ..findings import first_few, option, tell, warning
 from .graph import AFFINITY, GIVEN, Cells, rescale_to_radius, spatial_order, to_euclidean
 
 ISOLATED = ("nan", "nearest")
@@ -23,13 +21,12 @@ FAR = 27.0  # bandwidths, beyond which weights are 0
 class KernelRule(NamedTuple):
     """The kernel behind a map: ``exp(-r^2 / bandwidth^2)`` within the radius, renormalised with degrees ``w^alpha``.
 
-    The metric says how distances are measured; with "precomputed", points are rows of distances, and with
-    "precomputed_affinity" rows of the kernel itself, which has neither bandwidth nor radius. With ``n_neighbors``, two
-    points are neighbours if either is among that many nearest ones of the other, and the radius reaches all of them.
+    With metric "precomputed" points are rows of distances, and with "precomputed_affinity" of the kernel itself, which
+    has neither bandwidth nor radius. With ``n_neighbors`` points are neighbours if either is that near to the other.
     """
 
-    bandwidth: float | None
-    radius: float | None
+    bandwidth: Any
+    radius: Any
     self_loops: bool = True
     metric: str = "euclidean"
     alpha: float = 1.0
@@ -43,23 +40,14 @@ def kernel_degrees(X: Array, rule: KernelRule) -> Array:
         return kernel_sums(X, X, backend.xp.ones((X.shape[0], 1)), rule)[:, 0]
 
 
-def moved_points(X_new: Array, X: Array) -> Array:
-    new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
-    if new.shape[1] != X.shape[1]:
-        text = f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}"
-        raise refusal("X_new.columns", text)
-    return to_device(new, home)
-
-
 def extend(
     new: Array, X: Array, Y: Array, eigenvalues: np.ndarray, degrees: Array, rule: KernelRule, isolated: str = "nan"
 ) -> Array:
     """Extend eigenvectors Y from the training points X, with the kernel's row sums ``degrees``, to new points.
 
     With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
-    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
-    ``alpha`` it is ``w^alpha``), and
-    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
+    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j^alpha) / sum_l k(x, x_l) / w_l^alpha`` (its own degree
+    cancels), and ``phi_k(x) = 1 / (1 - lambda_k) * sum_j P(x, x_j) phi_k(j)``. At a training point this is the
     eigenvector equation, so it returns the training coordinates. All arrays are checked, and on one device.
     """
     new, X = to_euclidean(new, rule.metric), to_euclidean(X, rule.metric)
@@ -97,7 +85,6 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
     xp = backend.xp
     if rule.metric in GIVEN:
         return given_sums(new, V, rule)
-    assert rule.bandwidth is not None
     order = spatial_order(X)
     radius, own, theirs = reaches(new, X[order], rule)
     Z, reach, unit = rescale_to_radius(radius, X[order])
@@ -138,9 +125,7 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule) -> Array:
 
 def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
     """Return how far neighbours may be; with ``n_neighbors`` also how far those of each new and training point are."""
-    assert rule.bandwidth is not None
     if rule.n_neighbors is None:
-        assert rule.radius is not None
         return rule.radius, None, None
     backend, far = backend_of(X), FAR * rule.bandwidth
     tree = KDTree(backend.to_host(X))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..findings import DisconnectedGraphError, Finding, first_few, option, refusal, tell, warning
+from ..findings import DisconnectedGraphError, first_few, option, refusal, tell, warning
 
 STRAY = 0.05  # share of the points that disconnected="most" may leave out,
 SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
@@ -21,9 +21,9 @@ def largest_part(
     n_components: int | None,
     join: Callable[[], float | None] = lambda: None,
 ) -> np.ndarray:
-    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for.
+    """Return the places of the largest part of some ``rows`` of the input; an error if it is smaller than asked for.
 
-    ``labels`` (n,) are the part of each of some ``rows`` of the input; ``join`` finds a radius that joins the parts.
+    ``labels`` (n,) have the part of each; ``join`` finds a radius that joins the parts.
     """
     sizes = np.bincount(labels)
     if not holds_enough(sizes, n_input, disconnected):
@@ -55,16 +55,13 @@ def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
 
 
-def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
-    left = np.setdiff1d(np.arange(n_input), used)
-    gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
-    tell(left_out(parts, len(used), n_input, f". {gone} left out"))
-
-
-def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
-    """Make the warning that only the largest of some parts is used; ``which`` names the rows of the others."""
-    text = f"the graph has {parts} parts; continuing with the largest, {kept:,} of {n:,} points{which}"
-    return warning("graph.left_out", text, "selection.points has the rows that were used")
+def tell_left_out(parts: int, kept: int, n: int, used: np.ndarray | None = None) -> None:
+    """Warn that only the largest of some parts is used, and which rows are not, if those ``used`` are known."""
+    text = f"the graph has {parts} parts; continuing with the largest, {kept:,} of {n:,} points"
+    if used is not None:
+        left = np.setdiff1d(np.arange(n), used)
+        text += f". Row {left[0]} was left out" if len(left) == 1 else f". Rows {first_few(left)} were left out"
+    tell(warning("graph.left_out", text, "selection.points has the rows that were used"))
 
 
 def in_parts(
@@ -74,8 +71,7 @@ def in_parts(
     shown, few = first_few(f"{size:,}" for size in np.sort(sizes)[::-1]), sizes.sum() - sizes.max()
     way = f"pass {option('disconnected', 'largest')} to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
-        way = f"use {option('select_each_part')} for one map per part, or pass {option('disconnected', 'largest')} "
-        way += "for that of the largest"
+        way = f"use {option('select_each_part')} for one map per part, or {way}"
     if few <= 2 * STRAY * sizes.sum():
         way = f"{'1 point is' if few == 1 else f'{few:,} points are'} far from the rest: {way}"
     if radius is not None:

@@ -1,9 +1,7 @@
 """The Laplacian of points: which radius suits them, how the kernel is stored, and the steps from graph to Laplacian.
 
-Memory is planned before the work. With n points in D columns, ``z = n (degree + 1)`` matrix entries, m eigenvectors,
-dimension d and w bytes per stored number, :func:`bytes_by_stage` has the bytes of each stage, on top of what the
-process holds at the start. The ways are those of ``WORDS``; tiles take ``2 n^2`` bytes, for a graph that joins a good
-part of all pairs. Without room for the multilevel method the eigenvectors come from Lanczos.
+Memory is planned before the work: :func:`bytes_by_stage` has the bytes of each stage, on top of what the process holds
+at the start. Without room for the multilevel method the eigenvectors come from Lanczos.
 """
 
 from __future__ import annotations
@@ -27,13 +25,11 @@ from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import (
     GROWTH,
     TILE_COLUMNS,
-    check_metric,
-    in_order,
     is_mapped,
     ordered_radius_graph,
     points_in_metric,
     rescale_to_radius,
-    spatial_order,
+    sort_in_space,
 )
 from .laplacian import (
     Laplacian,
@@ -64,7 +60,7 @@ SPREAD = 1.05  # the mean degree comes from a sample
 GRAPH, TANGENT = 2.5e-8, 1e-9
 EIGEN, EIGEN_ROW = 3.6e-9, 6e-7
 PRODUCT, VECTORS, TILED = 4.5e-10, 4e-10, 1.5e-8
-WORDS = {
+WORDS = {  # tiles take 2 n^2 bytes, for a graph that joins a good part of all pairs
     "memory": "a sparse matrix in memory",
     "tiles": "dense tiles in memory",
     "recomputed": "tiles that are recomputed for every product",
@@ -79,7 +75,9 @@ def laplacian_of_points(
     self_loops: bool = True, metric: str = "euclidean", alpha: float = 1.0, intrinsic_dim: int | None = None,
     dtype: str = "float64", disconnected: str = "keep", asked: Options | None = None, do: Do = call,
 ) -> Laplacian:  # fmt: skip
-    """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
+    """Return the renormalised Laplacian of points.
+
+    These are the steps :func:`radius_graph`, :func:`gaussian_kernel` and :func:`graph_laplacian` in one call.
 
     Parameters
     ----------
@@ -99,8 +97,7 @@ def laplacian_of_points(
     disconnected : {"keep", "raise", "most", "largest"}, default="keep"
         What to do if the graph falls into parts: keep them all, or as in :func:`select_coordinates`.
     asked : Options, optional
-        The options of a run. It stores the kernel as the memory allows, and counts neighbours of some points first;
-        without, the matrix is sparse.
+        The options of a run, which stores the kernel as the memory allows; without, the matrix is sparse.
     do : callable, optional
         Calls the steps, ``do(step, *arguments)``; a run takes its place.
 
@@ -108,10 +105,6 @@ def laplacian_of_points(
     -------
     Laplacian
         The Laplacian. Its matrix stands in the order of space, ``laplacian.transition`` in the order of ``X``.
-
-    See Also
-    --------
-    radius_graph, gaussian_kernel, graph_laplacian : The three steps, for a graph or a kernel of your own.
 
     Examples
     --------
@@ -122,7 +115,6 @@ def laplacian_of_points(
     """
     self_loops = check_flag("self_loops", self_loops)
     alpha = check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
-    check_metric(metric)
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
     # a run has checked its points, and placed them in the metric
@@ -166,7 +158,7 @@ def connected_kernel(
         X, used = X[backend.asarray(np.argsort(rows)[keep])], used[keep]
         del kernel
     if len(used) < n_input:
-        tell_left_out(used, n_input, count)
+        tell_left_out(count, len(used), n_input, used)
     degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
     facts = facts_of(count or None, degree, kernel.approximations, storage)
     return kernel, Rows(n_input, used, backend.to_host(order), True), facts
@@ -187,12 +179,6 @@ def kernel_within(
     if backend.device == "cpu":  # what the rows of the graph were computed in
         backend.free_cache()
     return kernel, facts
-
-
-@step("order")
-def sort_in_space(X: Array) -> tuple[Array, Array]:
-    order = spatial_order(X)
-    return order, in_order(X, order)
 
 
 @step("graph")
@@ -260,10 +246,9 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
 
 
 def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float | None:
-    """Return a radius that joins the largest parts, a little more than needed where these are large.
+    """Return a radius that joins the largest parts, by distances from some points of each; None if it joined most.
 
-    The longest edge of a minimum spanning tree over the parts, with distances from some points of each. None if it
-    joined most pairs of points.
+    It is the longest edge of a minimum spanning tree over the parts.
     """
     unit, sizes = extent(X), np.bincount(labels)
     Z = X / unit
@@ -286,14 +271,14 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float |
 
 
 class Size(NamedTuple):
-    """The numbers that everything follows from: points, columns, entries, eigenvectors, d, bytes per number."""
+    """The numbers that everything follows from."""
 
-    n: int
-    D: int
-    z: float
-    m: int
-    d: int
-    w: int
+    n: int  # points
+    D: int  # columns
+    z: float  # entries of the matrix: n (degree + 1)
+    m: int  # eigenvectors
+    d: int  # dimension
+    w: int  # bytes per stored number
 
     @property
     def matrix(self) -> float:
@@ -406,17 +391,14 @@ def arrays_out(size: Size) -> float:
 
 
 def seconds(size: Size, storage: str, multilevel: bool) -> float:
-    """Return rough seconds of one thread for graph, eigenvectors and tangents; where both fit, the better method's.
-
-    Lanczos needs ``60 + 47 / sqrt(1 - mu)`` products in our runs, with those that look for missed copies; mu is from
-    Weyl's law.
-    """
+    """Return rough seconds of one thread for graph, eigenvectors and tangents; where both fit, the better method's."""
     n, z, d = size.n, size.z, size.d
     begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
     product = PRODUCT * z
     if storage != "memory":  # both sides of a tile are longer than the neighbourhood of a point
         entries = min(0.5 * n * n, 0.5 * n * (z / n + 8 * TILE))
         product = entries * (TILED if storage == "recomputed" else PRODUCT)
+    # Lanczos needs 60 + 47 / sqrt(1 - mu) products in our runs, with those that look for missed copies; by Weyl's law:
     share = (size.m + 1) * z / (n * pi ** (d / 2) / gamma(d / 2 + 1)) ** 2
     products = 60 + 47 / min(1.0, pi**2 / 9 * share ** (2 / d)) ** 0.5
     lanczos = products * (product + VECTORS * n * 2 * (size.m + 5) * 2)

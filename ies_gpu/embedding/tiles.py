@@ -1,8 +1,7 @@
 """A kernel, or the transition matrix made from it, as dense tiles, for graphs that join a good part of all pairs.
 
-A graph of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper
-triangle in single precision, next to nothing when tiles are computed anew for each product. The methods are those of
-:class:`.laplacian.SparseMatrix`, where their docstrings are.
+A graph of 50,000 points with 26,500 neighbours each takes 16 GB as CSR, 5 GB as tiles of the upper triangle in float32,
+next to nothing if they are computed anew for each product. Methods are documented in :class:`.laplacian.SparseMatrix`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ TILE = 1024  # rows and columns of a tile, at most
 
 
 class TiledMatrix:
-    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped; or P made from it.
-
-    Points must be in spatial order: tiles that bounding boxes prove empty are left out.
-    """
+    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, for points in spatial order; or P made from it."""
 
     has_matrix = False
     approximations: tuple[str, ...] = ("kernel entries in float32, as tiles",)
@@ -40,7 +36,7 @@ class TiledMatrix:
         self.starts = cell_starts(len(X), n_levels(len(X), side))
         self.n_blocks = len(self.starts) - 1  # of rows; a tile has one on each side
         cells, self.pairs = Cells(self.points, radius / bandwidth), list[tuple[int, int]]()
-        for r in range(self.n_blocks):
+        for r in range(self.n_blocks):  # without tiles that bounding boxes prove empty
             near = cells.starts[cells.near(self.starts[r], self.starts[r + 1])]
             blocks = np.unique(np.searchsorted(self.starts, near, side="right") - 1)
             self.pairs += [(r, int(c)) for c in blocks if c >= r]
@@ -129,10 +125,9 @@ class TiledMatrix:
         return backend.blocks(self.n_blocks, 0, "tangents", rows_a_block=1)
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
-        """Return the rows of a block and their co-metric (r, m, m) without ``4/eps^2``, by matrix products.
+        """Return half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` for rows i, with expectations under P.
 
-        Half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` with expectations under row i of P. In float64, and with
-        neighbourhoods as wide as those of a dense graph, the cancellation costs a few digits of sixteen.
+        With neighbourhoods as wide as those of a dense graph, the cancellation costs a few digits of sixteen.
         """
         xp, m, r = backend.xp, Y.shape[1], block.start
         rows, upper = self.rows(r), xp.triu_indices(m)

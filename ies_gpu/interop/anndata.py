@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from ..backend import backend_of
-from ..embedding.kernel import both_ways
+from ..embedding.given import both_ways
 from ..findings import brief, refusal
 from ..results.selection import Selection
 from ..results.text import in_input_rows

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array, extent
+from ..embedding.given import check_sides
 from ..embedding.graph import AFFINITY, GIVEN, PRECOMPUTED, check_metric, points_in_metric
-from ..embedding.kernel import check_sides
 from ..embedding.laplacian import with_diagonal
 from ..embedding.nystrom import ISOLATED, KernelRule
 from ..findings import IESWarning, listen, one_line, option, refusal, tell, warning

@@ -16,7 +16,7 @@ from ..backend.array import Array, column_units
 from ..choice.criterion import coordinate_names
 from ..choice.faults import mean_over
 from ..embedding.graph import GIVEN, PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
+from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees
 from ..findings import option, refusal
 from ..options import LOCAL
 from ..parameters.judgement import unexplained_variance
@@ -151,9 +151,8 @@ class Model:
         with backend.active(), Log(progress).stage("transform"):
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(to_host(self.eigenvalues))[used]
-            new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
             rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
-            found = extend(new, X, Y[:, used], values, w, rule, isolated=isolated)
+            found = extend(to_device(X_new, backend), X, Y[:, used], values, w, rule, isolated=isolated)
             return to_device(found if weights is None else found @ backend.asarray(weights[used]), home)
 
     @at_home
@@ -224,7 +223,11 @@ class Model:
         if self.metric not in GIVEN:
             way = "select them by name, such as X_new[list(model.feature_names)]"
             check_names(self.feature_names, names_of(X_new), "X_new", way)
-            return check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
+            new, columns = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), self.X.shape[1]
+            if new.shape[1] != columns:
+                text = f"X_new must have {columns} columns like the training points, got {new.shape[1]}"
+                raise refusal("X_new.columns", text)
+            return new
         if backend_of(X_new).sparse.issparse(X_new):
             found = far = check_sparse("X_new", X_new)
             entries = found.data

@@ -370,26 +370,20 @@ def checked_points(X: Any, options: Options, backend: Backend) -> Array:
 )  # fmt: skip
 def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
     """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
-    backend, limit = active_backend(), options.memory_limit
     if given.entry == "X":
         from ..embedding.points import laplacian_of_points
 
+        X = do(checked_points, given.value, options, active_backend())
         found = laplacian_of_points(
-            do(checked_points, given.value, options, backend), bandwidth=options.bandwidth, radius=options.radius,
+            X, bandwidth=options.bandwidth, radius=options.radius,
             n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
             intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
             asked=options, do=do,
         )  # fmt: skip
     else:
-        from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
+        from ..embedding.given import laplacian_of_given
 
-        if limit is not None and backend.device == "cpu" and backend.sparse.issparse(given.value):
-            check_room(given.value, options, limit)
-        if given.entry == "graph":
-            kernel, one_way = do(kernel_of_graph, given.value, options, backend)
-        else:
-            kernel, one_way = do(kernel_of_user, given.value, options, backend), False
-        found = laplacian_of_kernel(kernel, options, one_way, do)
+        found = laplacian_of_given(given.value, options, do)
     options.check_sizes(found.shape[0])
     return found
 

@@ -57,21 +57,11 @@ def threads(count, workers=1, **limits):
     import dask
 
     free = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
-    with (
-        dask.config.set(free),
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=count, processes=False, **ANY_PORT, **limits
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    made = {"n_workers": workers, "threads_per_worker": count, "processes": False} | ANY_PORT | limits
+    with dask.config.set(free), distributed.LocalCluster(**made) as cluster, distributed.Client(cluster) as client:
         yield client
 
 
-@contextmanager
 def processes(count):
     """Workers as processes of their own."""
-    with (
-        distributed.LocalCluster(n_workers=count, threads_per_worker=1, processes=True, **ANY_PORT) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+    return threads(1, workers=count, processes=True)

@@ -17,33 +17,28 @@ from .clusters import SMALL, random_strip
 
 
 def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
-    X = np.random.default_rng(0).normal(size=(300, 2))
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "device": "cpu"}
+    X = random_strip(300)
     for wrong, code in (
-        ({"bandwidth": "auto"}, "client.automatic"),
-        ({"search": "greedy"}, "client.search"),
-        ({"n_threads": 2}, "client.n_threads"),
-        ({"n_threads": 2, "memory_limit": 1 << 30}, "client.memory_limit"),
-        ({"n_neighbors": 10}, "client.n_neighbors"),
-        ({"bandwidth": "local"}, "client.automatic"),
-        ({"checkpoint": tmp_path}, "client.checkpoint"),
-        ({"intrinsic_dim": 3}, "subset_size.range"),
-    ):
+        ({"bandwidth": "auto"}, "client.automatic"), ({"bandwidth": "local"}, "client.automatic"),
+        ({"search": "greedy"}, "client.search"), ({"n_neighbors": 10}, "client.n_neighbors"),
+        ({"n_threads": 2}, "client.n_threads"), ({"n_threads": 2, "memory_limit": 1 << 30}, "client.memory_limit"),
+        ({"checkpoint": tmp_path}, "client.checkpoint"), ({"intrinsic_dim": 3}, "subset_size.range"),
+    ):  # fmt: skip
         with refused(code):
-            select_coordinates(X, client=client, **options | wrong)
+            select_coordinates(X, client=client, **SMALL | wrong)
     with refused("client.type", TypeError):
-        select_coordinates(X, client="tcp://127.0.0.1:8786", **options)
+        select_coordinates(X, client="tcp://127.0.0.1:8786", **SMALL)
     with refused("client.each"):
-        select_each_part(X, client=client, **options)
-    for path, code, kind in (("points.csv", "X.format", ValueError), ("no.npy", "X.missing", FileNotFoundError)):
+        select_each_part(X, client=client, **SMALL)
+    for given, code, kind in (
+        ("points.csv", "X.format", ValueError), ("no.npy", "X.missing", FileNotFoundError),
+        (np.broadcast_to(X[:1], (1 << 44, 2)), "cluster.result_too_large", ClusterError),
+    ):  # fmt: skip
         with refused(code, kind):
-            select_coordinates(path, client=client, **options)
+            select_coordinates(given, client=client, keep_bases=False, **SMALL)
     with refused("X.not_finite") as told:
-        select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
+        select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **SMALL)
     assert "row 7" in str(told.value)
-    vast = np.broadcast_to(X[:1], (1 << 44, 2))
-    with refused("cluster.result_too_large", ClusterError):
-        select_coordinates(vast, client=client, keep_bases=False, **options)
 
 
 def test_masked_entries_and_numbers_without_squares_are_refused_as_on_one_machine(client):
@@ -91,14 +86,11 @@ def test_of_many_points_a_sample_tells_that_all_are_joined():
 
 def test_other_versions_on_a_worker_and_no_workers_are_refused():
     older = {"tcp://node:1": versions(), "tcp://node:2": versions() | {"numpy": "1.0"}}
-    for answer, code, words in (
-        (older, "cluster.versions", "tcp://node:2 has numpy 1.0"),
-        ({}, "cluster.no_workers", ""),
-    ):
+    for answer, code, words in ((older, "versions", "tcp://node:2 has numpy 1.0"), ({}, "no_workers", "")):
         client = SimpleNamespace(
             submit=print, nthreads=lambda: {"tcp://node:1": 1}, run=lambda function, answer=answer: answer,
             scheduler=SimpleNamespace(identity=None), sync=lambda function: {"workers": {}},
         )  # fmt: skip
-        with refused(code, ClusterError) as told:
+        with refused(f"cluster.{code}", ClusterError) as told:
             Team(client, "cpu").check_versions()
         assert words in str(told.value)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import select_coordinates
-from ies_gpu.cluster.team import Call, Given, Team, as_it_is, joined, run_task
+from ies_gpu.cluster.team import Call, Given, Team, joined, run_task
 from ies_gpu.findings import ClusterError
 
 from ..said import refused
@@ -43,7 +43,7 @@ def test_a_run_does_not_wait_for_ever_for_a_worker_that_is_paused_or_lost():
     with threads(1, memory_limit="2GB") as client:
         team = Team(client, "cpu", patience=0.5)
         client.run(lambda dask_worker: setattr(dask_worker, "status", Status.paused))
-        waiting = team.map(as_it_is, [1, 2])
+        waiting = team.map(joined, [1, 2], ())
         with refused("cluster.idle", ClusterError) as told:
             team.gather(waiting)
         assert f"paused or lost: {team.workers[0]}" in str(told.value)

@@ -14,10 +14,6 @@ from tests.said import refused, warned
 Z = [8, 1, 1]
 
 
-def random_frames(rng, n=7, atoms=5):
-    return rng.normal(size=(n, atoms, 3))
-
-
 def moved(rng, R):
     """The same shapes turned and shifted, each frame differently."""
     turns = np.linalg.qr(rng.normal(size=(len(R), 3, 3)))[0]
@@ -25,15 +21,12 @@ def moved(rng, R):
     return R @ turns + rng.normal(size=(len(R), 1, 3))
 
 
-@pytest.mark.parametrize(
-    ("second", "third", "angles"),
-    [
-        ([0.96, 0], [0.96 * np.cos(1.82), 0.96 * np.sin(1.82)], [1.82, (np.pi - 1.82) / 2, (np.pi - 1.82) / 2]),
-        ([3, 0], [0, 4], [np.pi / 2, np.arctan(4 / 3), np.arctan(3 / 4)]),
-        ([1, 0], [3, 0], [0, np.pi, 0]),
-        ([1, 0], [np.cos(1e-9), np.sin(1e-9)], [1e-9, np.pi / 2, np.pi / 2]),  # the arc cosine would give 0 or 1.5e-8
-    ],
-)
+@pytest.mark.parametrize(("second", "third", "angles"), [
+    ([0.96, 0], [0.96 * np.cos(1.82), 0.96 * np.sin(1.82)], [1.82, (np.pi - 1.82) / 2, (np.pi - 1.82) / 2]),
+    ([3, 0], [0, 4], [np.pi / 2, np.arctan(4 / 3), np.arctan(3 / 4)]),
+    ([1, 0], [3, 0], [0, np.pi, 0]),
+    ([1, 0], [np.cos(1e-9), np.sin(1e-9)], [1e-9, np.pi / 2, np.pi / 2]),  # the arc cosine would give 0 or 1.5e-8
+])  # fmt: skip
 def test_angles_of_triangles(second, third, angles):
     R = np.insert(np.array([[[0, 0], second, third]], dtype=float), 2, 0.0, axis=2)
     np.testing.assert_allclose(datasets.planar_angles(R)[0], angles, rtol=1e-6, atol=1e-15)
@@ -48,9 +41,8 @@ def torsion(R, atoms=(0, 1, 2, 3)):
 @pytest.mark.parametrize("angle", [0.0, 0.3, 2.5, np.pi, -0.3, -2.5])
 def test_torsion_is_the_angle_of_the_last_bond_about_the_middle_one(angle, rng):
     # seen along b to c (down the z axis) the atom d stands clockwise of a by the angle
-    a, b, c = [1.0, 0, 0], [0.0, 0, 0], [0.0, 0, -1.5]
     d = [1.2 * np.cos(angle), -1.2 * np.sin(angle), -2.0]
-    R = np.array([[a, b, c, d]])
+    R = np.array([[[1.0, 0, 0], [0.0, 0, 0], [0.0, 0, -1.5], d]])
     for same in (R, moved(rng, R), R[:, ::-1], 1e-150 * R, 1e150 * R):  # in any unit
         np.testing.assert_allclose(torsion(same), np.exp(1j * angle), atol=1e-12)
     np.testing.assert_allclose(torsion(R * [1, -1, 1]), np.exp(-1j * angle), atol=1e-12)
@@ -62,8 +54,7 @@ def chain(torsions):
     for row in torsions:
         R = [np.array([1.5 * np.sin(bend), 0.0, 1.5 * (1 + 1 / 3)]), np.array([0.0, 0.0, 1.5]), np.zeros(3)]
         for angle in row:
-            axis = (R[-1] - R[-2]) / 1.5
-            side = R[-3] - R[-2]
+            axis, side = (R[-1] - R[-2]) / 1.5, R[-3] - R[-2]
             side = side - (side @ axis) * axis
             side /= np.linalg.norm(side)
             turned = np.cos(angle) * side + np.sin(angle) * np.cross(axis, side)
@@ -74,7 +65,7 @@ def chain(torsions):
 
 def test_a_molecule_and_its_mirror_image(rng, on):
     """Distances and angles are equal; of the torsions the cosines are, and the sines change their sign."""
-    R, chains = random_frames(rng), [(0, 1, 2, 3), (1, 4, 0, 2)]
+    R, chains = rng.normal(size=(7, 5, 3)), [(0, 1, 2, 3), (1, 4, 0, 2)]
     mirrored = moved(rng, R * [1, -1, 1])
     for unsigned in (datasets.pairwise_distances, datasets.planar_angles):
         np.testing.assert_allclose(on(unsigned)(mirrored), on(unsigned)(R), atol=1e-12)
@@ -90,13 +81,12 @@ def test_torsions_of_all_bonded_chains(rng):
     cosine, sine = np.split(datasets.torsion_features(chain(angles), z=[6] * 5), 2, axis=1)
     np.testing.assert_allclose(cosine + 1j * sine, np.exp(1j * angles), atol=1e-12)
     straight = np.array([[[-2.0, 1, 0], [-1.2, 0, 0], [0, 0, 0], [1.2, 0, 0], [2, 1, 0]]])
-    with refused("R.no_chain"):
-        datasets.torsion_features(straight, z=[6] * 5)
-    with refused("R.straight"):
-        datasets.torsion_features(straight, [(0, 1, 2, 3)])
-    for z, code in ((None, "z.shape"), ([6] * 4, "z.shape"), ([6] * 4 + [0], "z.unknown")):
+    for code, chains, z in (
+        ("R.no_chain", None, [6] * 5), ("R.straight", [(0, 1, 2, 3)], None), ("z.shape", None, None),
+        ("z.shape", None, [6] * 4), ("z.unknown", None, [6] * 4 + [0]),
+    ):  # fmt: skip
         with refused(code):
-            datasets.torsion_features(straight, z=z)
+            datasets.torsion_features(straight, chains, z=z)
 
 
 def test_the_loss_of_signs_is_said_where_signs_are_lost(rng):
@@ -112,7 +102,7 @@ def test_the_loss_of_signs_is_said_where_signs_are_lost(rng):
 
 
 def test_bad_geometry(rng):
-    R = random_frames(rng)
+    R = rng.normal(size=(7, 5, 3))
     R[3, 1] = R[3, 4]
     for code, work in (
         ("R.coincide", lambda: datasets.planar_angles(R)),
@@ -124,8 +114,7 @@ def test_bad_geometry(rng):
             work()
     with refused("chains.type", TypeError):
         torsion(R, (0, 1, 2.5, 3))
-    step = np.array([0.1, 0.2, 0.3])  # three of them are not exactly three steps
-    R = np.array([[0 * step, step, 3 * step, [3, 1, 0]]])
+    R = np.array([[[0, 0, 0], [0.1, 0.2, 0.3], 3 * np.array([0.1, 0.2, 0.3]), [3, 1, 0]]])  # not exactly three steps
     for atoms in ((0, 1, 2, 3), (3, 2, 1, 0)):
         with refused("R.straight"):
             torsion(R, atoms)
@@ -140,26 +129,21 @@ def frames(rng):
 
 @pytest.mark.parametrize("names", [("R", "z"), ("coords", "nuclear_charges")])
 def test_npz_of_both_kinds(tmp_path, frames, names):
-    arrays = {names[0]: frames, names[1]: np.array(Z), "energies": np.arange(5.0), "name": np.array("x")}
-    np.savez(tmp_path / "m.npz", **arrays)
-    back = datasets.load_molecule(tmp_path / "m.npz")
-    np.testing.assert_array_equal(back.R, frames)
-    assert len(back) == 5 and back.z.tolist() == Z
-    np.savez(tmp_path / "m.npz", **arrays | {names[1]: np.tile(Z, (5, 1))})  # repeated for each frame
-    assert datasets.load_molecule(tmp_path / "m.npz").z.tolist() == Z
-    np.savez(tmp_path / "m.npz", **arrays | {names[1]: np.array(["O", "H", "H"])})  # texts are not read
-    assert datasets.load_molecule(tmp_path / "m.npz").z.tolist() == [0, 0, 0]
+    others = {"energies": np.arange(5.0), "name": np.array("x")}
+    # numbers may be repeated for each frame, and texts are not read
+    for numbers, z in ((Z, Z), (np.tile(Z, (5, 1)), Z), (np.array(["O", "H", "H"]), [0, 0, 0])):
+        np.savez(tmp_path / "m.npz", **others, **{names[0]: frames, names[1]: numbers})
+        back = datasets.load_molecule(tmp_path / "m.npz")
+        assert (frames == back.R).all() and len(back) == 5 and back.z.tolist() == z
 
 
 def test_bad_npz(tmp_path, frames):
     path = tmp_path / "bad.npz"
     for arrays, code in [
-        ({"z": Z}, "file.no_array"),
-        ({"R": frames[0], "z": Z}, "file.no_array"),
-        ({"R": frames[:, :, :2], "z": Z}, "molecule.shape"),
-        ({"R": frames, "z": Z[:2]}, "molecule.shape"),
+        ({"z": Z}, "file.no_array"), ({"R": frames[0], "z": Z}, "file.no_array"),
+        ({"R": frames[:, :, :2], "z": Z}, "molecule.shape"), ({"R": frames, "z": Z[:2]}, "molecule.shape"),
         ({"R": np.array([{}], dtype=object), "z": Z}, "file.no_array"),
-    ]:
+    ]:  # fmt: skip
         np.savez(path, **arrays)
         with refused(code):
             datasets.load_molecule(path)
@@ -180,15 +164,8 @@ def test_xyz_plain_and_extended(tmp_path):
     (tmp_path / "long.extxyz").write_text(f"1\n{comment}\n7 1 2 3 O 9 9 9\n")
     found = datasets.load_molecule(tmp_path / "long.extxyz")
     assert found.R.tolist() == [[[1, 2, 3]]] and found.z.tolist() == [8]
-
-
-def test_a_bad_xyz_file_is_refused(tmp_path):
-    needed("ase", "molecules")
-    for text, code in (
-        ("H 0 0 0\n", "damaged"),
-        ("1\n\nH 0 x 0\n", "damaged"),
-        ("1\n\nH 0 0 0\n1\n\nO 0 0 0\n", "atoms"),
-    ):
+    other_atoms = "1\n\nH 0 0 0\n1\n\nO 0 0 0\n"
+    for text, code in (("H 0 0 0\n", "damaged"), ("1\n\nH 0 x 0\n", "damaged"), (other_atoms, "atoms")):
         (tmp_path / "bad.xyz").write_text(text)
         with refused(f"file.{code}"):
             datasets.load_molecule(tmp_path / "bad.xyz")
@@ -204,12 +181,10 @@ def test_a_file_with_its_topology(frames, tmp_path):
     path, water = tmp_path / "water.xtc", tmp_path / "water.pdb"
     made.atoms.write(water)
     made.atoms.write(path, frames="all")
-    found = datasets.load_molecule(path, topology=water)
-    np.testing.assert_allclose(found.R, frames, atol=0.011)  # .xtc keeps hundredths of an Angstrom
-    assert found.z.tolist() == Z
-    some = datasets.load_molecule(path, topology=water, atoms=[2, 0])
-    assert some.z.tolist() == [8, 1]  # in the order of the file
-    np.testing.assert_allclose(some.R, frames[:, [0, 2]], atol=0.011)
+    for atoms, kept in ((None, [0, 1, 2]), ([2, 0], [0, 2])):  # in the order of the file
+        found = datasets.load_molecule(path, topology=water, atoms=atoms)
+        np.testing.assert_allclose(found.R, frames[:, kept], atol=0.011)  # .xtc keeps hundredths of an Angstrom
+        assert found.z.tolist() == [Z[k] for k in kept]
     with refused("file.missing", FileNotFoundError):
         datasets.load_molecule(path, topology=tmp_path / "no.pdb")
     path.write_bytes(b"nothing")

@@ -36,14 +36,12 @@ def test_cavities_are_empty_and_ellipses_are_full():
 def test_tori_lie_on_their_surface():
     data = datasets.load("D7")
     x, y, z = data.truth.T
-    ring = np.hypot(x, y) - 3
-    np.testing.assert_allclose((ring / 2) ** 2 + (z / 16) ** 2, 1, rtol=1e-12)
+    np.testing.assert_allclose(((np.hypot(x, y) - 3) / 2) ** 2 + (z / 16) ** 2, 1, rtol=1e-12)
     assert np.std(data.X[:, :3] - data.truth) == pytest.approx(0.1, rel=0.03)
     assert np.std(data.X[:, 3:]) == pytest.approx(0.5, rel=0.03)
     data = datasets.load("D13", n_samples=2000)
-    tube = np.hypot(data.truth[:, 2], data.truth[:, 3]) - 8
-    around = np.hypot(tube, data.truth[:, 1]) - 2
-    np.testing.assert_allclose(np.hypot(around, data.truth[:, 0]), 1, rtol=1e-9)
+    x, y, z, w = data.truth.T
+    np.testing.assert_allclose(np.hypot(np.hypot(np.hypot(z, w) - 8, y) - 2, x), 1, rtol=1e-9)
 
 
 def test_the_swiss_roll_is_rolled_isometrically_enough():

@@ -35,12 +35,10 @@ def test_equal_points_have_weight_one_and_the_input_is_left_alone(on, cloud):
     graph = radius_graph(cloud, radius=1.5)
     distances = graph.data.copy()
     kernel = on(gaussian_kernel)(graph, bandwidth=0.5)
-    assert kernel[10, 11] == kernel[11, 10] == 1.0
-    np.testing.assert_array_equal(kernel.diagonal(), 1.0)
+    assert kernel[10, 11] == kernel[11, 10] == 1.0 and (kernel.diagonal() == 1.0).all()
     affinities = kernel.data.copy()
     graph_laplacian(kernel)
-    np.testing.assert_array_equal(graph.data, distances)
-    np.testing.assert_array_equal(kernel.data, affinities)
+    assert (graph.data == distances).all() and (kernel.data == affinities).all()
 
 
 @pytest.mark.parametrize("store", [True, False])
@@ -79,7 +77,7 @@ def test_the_laplacian_of_points_is_the_three_steps(backend, cloud, rng, self_lo
 
 
 def test_a_plain_matrix_or_one_in_single_precision_is_taken_as_a_laplacian(cloud):
-    laplacian = graph_laplacian(gaussian_kernel(radius_graph(cloud, radius=1.5), bandwidth=0.5))
+    laplacian = laplacian_of_points(cloud, bandwidth=0.5)
     wrapped = check_laplacian(scipy.sparse.coo_array(laplacian.matrix))
     assert abs(wrapped.transition - laplacian.transition).max() < 1e-15
     single = Laplacian(laplacian.transition.astype(np.float32), laplacian.weights)
@@ -90,15 +88,12 @@ def test_a_plain_matrix_or_one_in_single_precision_is_taken_as_a_laplacian(cloud
 
 def test_what_is_no_laplacian_and_no_kernel_is_refused(cloud):
     """The co-metric of a negative Laplacian is negative: its leading eigenvectors are those that should come last."""
-    laplacian = graph_laplacian(gaussian_kernel(radius_graph(cloud, radius=1.5), bandwidth=0.5))
+    laplacian = laplacian_of_points(cloud, bandwidth=0.5)
     generator = -scipy.sparse.csr_array(laplacian.matrix)
     negative = Laplacian(scipy.sparse.eye_array(len(cloud)).tocsr() - generator, laplacian.weights)
-    for code, matrix in (
-        ("laplacian.rows_sum", scipy.sparse.identity(len(cloud))),
-        ("laplacian.sign", 16 * generator),
-        ("laplacian.negative", negative),
-    ):
-        with refused(code):
+    ones = scipy.sparse.identity(len(cloud))
+    for code, matrix in (("rows_sum", ones), ("sign", 16 * generator), ("negative", negative)):
+        with refused(f"laplacian.{code}"):
             cometric(cloud, matrix)
     for code, kernel in (("asymmetric", [[1.0, 0.5], [0.2, 1.0]]), ("negative", [[1.0, -0.5], [-0.5, 1.0]])):
         with refused(f"kernel.{code}"):

@@ -86,7 +86,7 @@ def test_a_strip_is_unrolled(given, tmp_path):
     assert unexplained_variance(width, found.coordinates[:, :2]) > 0.7  # the first two would not do
     found.save(tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").subset == found.subset
-    if "bandwidth" in given and given["bandwidth"] != "local":
+    if given.get("bandwidth", "local") != "local":
         np.testing.assert_allclose(found.model(X).transform(X), found.embedding, rtol=0, atol=1e-6)
     else:
         with refused("model.local"):

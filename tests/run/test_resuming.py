@@ -11,7 +11,7 @@ import pytest
 
 from ies_gpu import CheckpointWarning, datasets, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.kernel import gaussian_kernel
+from ies_gpu.embedding.given import gaussian_kernel
 from ies_gpu.embedding.laplacian import graph_laplacian
 from tests.comparison import assert_equal_selections, resumed, stored_as
 from tests.said import warned

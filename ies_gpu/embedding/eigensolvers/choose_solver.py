@@ -90,7 +90,7 @@ def leading_eigenpairs(operator: SymmetricTransition, count: int, *, solver: str
 class Problem:
     """One eigenproblem: each solver is tried on it, and its result accepted or not.
 
-    ``ordered`` says whether the rows stand in KD order, or has the edges of :func:`..order.matrix_order`: then the
+    ``ordered`` says whether the rows stand in KD order, or has the edges of :func:`..graph.matrix_order`: then the
     multilevel method may be taken.
     """
 

@@ -18,8 +18,7 @@ import scipy.sparse.linalg
 
 from ...backend import host_of
 from ...backend.array import Array, csr
-from ..graph import cells_of
-from ..order import matrix_order
+from ..graph import cells_of, matrix_order
 
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
