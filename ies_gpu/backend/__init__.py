@@ -173,9 +173,6 @@ def _host() -> CpuBackend:
     return CpuBackend(reason="the input is a NumPy array")
 
 
-# --- steps ---
-
-
 @dataclass(frozen=True)
 class Step:
     """What a run may do with a function, beside calling it."""

@@ -27,9 +27,6 @@ def on_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-# --- rows that stand for all of them, the same on every device ---
-
-
 def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
     """Draw at most ``size`` of n row numbers, rising."""
     if n <= size:
@@ -64,9 +61,6 @@ def row_counts(rows: Array, n: int) -> Array:
     xp = namespace(rows)
     ends = xp.searchsorted(rows, xp.arange(n + 1))
     return ends[1:] - ends[:-1]
-
-
-# --- columns of tall arrays ---
 
 
 def folded_rows(k: int) -> int:
@@ -155,9 +149,6 @@ def stacked_eigh(H: Array) -> tuple[Array, Array]:
         pass
     values, vectors = np.linalg.eigh(on_host(H))
     return xp.asarray(values), xp.asarray(vectors)
-
-
-# --- sparse matrices in CSR ---
 
 
 def csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:

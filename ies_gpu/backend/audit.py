@@ -1,8 +1,8 @@
 """How far results are from plain code, and audits: seeded rows of what a run computed, once more by plain code.
 
 A difference is the largest one, infinite where a number is not finite. Eigenvectors and best sets are compared by what
-defines them, not number by number. In a run, graph, products, tangent bases and scores are audited. The order in space
-need not be: it only decides what is fast. The eigensolver's own loops are checked by residuals of audited products.
+defines them, not number by number. The order in space needs no audit: it only decides what is fast. The eigensolver's
+own loops are checked by residuals of audited products.
 """
 
 from __future__ import annotations
@@ -47,25 +47,19 @@ def difference(found: Sequence[Any], expected: Sequence[Any]) -> float:
     return largest(*errors)
 
 
-def eigenpair_difference(H: Array, U: Array, sigma: Array, expected: Array) -> float:
-    """Return how far U (r, m, d) is from orthonormal eigenvectors of H with the expected eigenvalues (r, d).
+def tangent_difference(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, U: Array, sigma: Array
+) -> float:
+    """Return how far some rows' U (r, m, d) is from orthonormal eigenvectors, and sigma from LAPACK's eigenvalues.
 
     In units of the largest one; signs and repeated values do no harm.
     """
-    xp = namespace(H)
+    xp, H = namespace(Y), plain.cometric_rows(indptr, indices, weights, Y, rows)
+    expected = xp.asarray(plain.leading_eigenvectors(on_host(H), U.shape[2])[1])
     scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
     residual = xp.abs(xp.matmul(H, U) - U * sigma[:, None, :]) / scale[:, :, None]
     gram = xp.abs(xp.matmul(U.transpose(0, 2, 1), U) - xp.eye(U.shape[2], dtype=U.dtype))
     return largest(residual, gram, xp.abs(sigma - expected) / scale)
-
-
-def tangent_difference(
-    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, U: Array, sigma: Array
-) -> float:
-    """Return how far U (r, m, d) and sigma (r, d) of some rows are from right; LAPACK says what is."""
-    H = plain.cometric_rows(indptr, indices, weights, Y, rows)
-    expected = plain.leading_eigenvectors(on_host(H), U.shape[2])[1]
-    return eigenpair_difference(H, U, sigma, namespace(H).asarray(expected))
 
 
 def score_difference(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> float:
@@ -80,19 +74,8 @@ def score_difference(U: Array, subsets: Array, totals: Array, best: Array, best_
     return largest(means, xp.abs(xp.exp(best_score) - volumes), xp.abs(xp.exp(own) - volumes))
 
 
-def product_difference(indptr: Array, indices: Array, data: Array, V: Array, product: Any) -> float:
-    """Return how far a product with a matrix without negative entries is off, relative to that of absolute values."""
-    xp = namespace(V)
-    scale = plain.spmm(indptr, indices, data, xp.abs(V))
-    apart = xp.abs(plain.spmm(indptr, indices, data, V) - product)
-    return largest(apart / xp.where(scale > 0, scale, 1))
-
-
 def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radius: float) -> float:
-    """Return how far number and sum of some points' distances to neighbours, themselves included, are off.
-
-    Those of the k-th row begin at ``ends[k]``.
-    """
+    """Return how far some points' neighbours, themselves included, are off in number and in their distances' sum."""
     xp, counts, chosen = namespace(X), ends[1:] - ends[:-1], X[rows][:, None]
     fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
     step = max(1, min(max(PIECE_BYTES[0], X.nbytes), PIECE_BYTES[1]) // (8 * X.shape[1] * len(rows)))
@@ -110,17 +93,9 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 
-# --- audits ---
-
-
-def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Array:
-    """Return seeded row numbers, rising."""
-    return backend.asarray(sample_rows(n, count, n))
-
-
 def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Backend) -> float:
     """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
-    xp, sampled = backend.xp, sampled_rows(len(Y), backend)
+    xp, sampled = backend.xp, backend.asarray(sample_rows(len(Y), ROWS, len(Y)))
     P = laplacian.operator.matrix
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else math.inf
@@ -133,16 +108,15 @@ def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Ba
 
 
 def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
-    """Return the largest difference over sampled points, and of mean scores over all points of two sets.
+    """Return the largest difference over sampled points, and of the mean scores of two sets over all points.
 
-    Those of the best set and of a seeded one are added up from ``log_volumes``, another way through the same points: on
-    the CPU plain code would take longer than what it checks.
+    The latter come from ``log_volumes``: on the CPU plain code would take longer than what it checks.
     """
     xp, kernels, size, d = backend.xp, backend.kernels, subsets.shape[1], U.shape[2]
     if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(scores.best_scores.sum())):
         return math.inf
     sets, per_row = backend.asarray(subsets), plain.score_bytes(len(subsets), size, d)
-    rows = sampled_rows(len(U), backend)[: max(1, int(backend.block_bytes() / per_row))]
+    rows = backend.asarray(sample_rows(len(U), ROWS, len(U)))[: max(1, int(backend.block_bytes() / per_row))]
     sample = xp.ascontiguousarray(U[rows])
     totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=scores.best.dtype), xp.empty(len(rows))
     kernels.score_block(sample, sets, totals, number, value)
@@ -160,17 +134,22 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 
 
 def audit_products(K: Any, backend: Backend) -> float:
-    """Return the largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
-    rows = sampled_rows(K.shape[0], backend)
+    """Return how far ``spmm`` of a seeded vector and a matrix without negative entries is off on sampled rows.
+
+    In units of the product of absolute values.
+    """
+    xp, rows = backend.xp, backend.asarray(sample_rows(K.shape[0], ROWS, K.shape[0]))
     vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
     ends, slots = row_slots(K.indptr, rows)
-    worst = product_difference(ends, K.indices[slots], K.data[slots], vector, product[rows])
-    return worst if bool(backend.xp.isfinite(product.sum())) else math.inf
+    some = ends, K.indices[slots], K.data[slots]
+    scale, apart = plain.spmm(*some, xp.abs(vector)), xp.abs(plain.spmm(*some, vector) - product[rows])
+    worst = largest(apart / xp.where(scale > 0, scale, 1))
+    return worst if bool(xp.isfinite(product.sum())) else math.inf
 
 
 def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:
     """Return the largest relative difference of degrees and sums of distances over sampled rows, with diagonal."""
-    rows = sampled_rows(len(X), backend, 32)
+    rows = backend.asarray(sample_rows(len(X), 32, len(X)))
     ends, slots = row_slots(graph.indptr, rows)
     return graph_difference(X, rows, ends, graph.data[slots], radius)

@@ -123,26 +123,24 @@ def kernel_difference(kernels: Any, xp: Any, kernel: str, types: Sequence[Any], 
     worst = 0.0
     for case in small_cases(kernel, types, **sizes):
         given = [xp.array(a) if isinstance(a, np.ndarray) else a for a in case]
-        found = written(getattr(kernels, kernel)(*given), given)
-        found = [a.get(blocking=False) if hasattr(a, "get") else a for a in found]
+        results = getattr(kernels, kernel)(*given)
+        results = list(results) if isinstance(results, tuple) else [results]
+        # and the arguments, to which a kernel may write
+        found = [a.get(blocking=False) if hasattr(a, "get") else a for a in (*results, *given)]
         if xp is not np:  # the device is waited for once
             xp.cuda.get_current_stream().synchronize()
-        results = found[: len(found) - len(case)]
+        results = found[: len(results)]
         if kernel in ("tangent_rows", "tangent_rows_single"):
             worst = max(worst, tangent_difference(*case[:5], *results))
         elif kernel == "score_block":
             worst = max(worst, score_difference(*found[1:]))
         elif kernel != "near_pairs":
-            worst = max(worst, difference(found, written(getattr(plain, kernel)(*case), case)))
+            expected = getattr(plain, kernel)(*case)
+            worst = max(worst, difference(found, [*(expected if isinstance(expected, tuple) else [expected]), *case]))
         elif results[0] is not None:  # of which plain code has none: tiles find the same pairs
             counts, columns, distances = plain.tile_graph(case[0], case[0], case[5])
             worst = max(worst, difference(results, [starts_of(counts), columns, distances]))
     return worst
-
-
-def written(found: Any, arguments: list[Any]) -> list[Any]:
-    """Return all that a kernel may have written: its results, and its arguments."""
-    return [*(found if isinstance(found, tuple) else [found]), *arguments]
 
 
 def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int = 20, seed: int = 0) -> list[list[Any]]:

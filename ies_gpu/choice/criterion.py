@@ -201,9 +201,6 @@ def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:
     return backend.to_host(backend.xp.nonzero((sizes >= 0.1**0.5 * column_maxima(sizes)).any(axis=1))[0])
 
 
-# --- names ---
-
-
 def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
     """Return the paper's names: ``("phi1", "phi7")`` for ``(0, 6)``."""
     return tuple(f"phi{k + 1}" for k in subset)

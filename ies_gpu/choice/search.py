@@ -183,9 +183,6 @@ def choose_coordinates(
     return found
 
 
-# --- another sample -------------------------------------------------------------------------------------------------
-
-
 def near_pairs(eigenvalues: np.ndarray) -> tuple[tuple[int, int], ...]:
     """Return the numbers of neighbours with ``(larger - smaller) / larger <= 0.05``."""
     values = np.asarray(eigenvalues, dtype=float)
@@ -218,9 +215,6 @@ def recurrence(bases: np.ndarray, n: int, found: SearchResult, eigenvalues: np.n
     pairs = near_pairs(eigenvalues)
     same = [same_up_to_twins(found.subset, tuple(sets[k].tolist()), pairs) for k in winners]
     return float(times @ same) / DRAWS
-
-
-# --- the searches by themselves --------------------------------------------------------------------------------------
 
 
 SHARED = {

@@ -7,8 +7,8 @@ parts of a fixed size and order. Nothing is compiled on import; what a first cal
 from __future__ import annotations
 
 from .. import kernels_in, plain
-from . import neighbours, products, scores, tangent, tasks
+from . import neighbours, products, tangent, tasks
 
-globals().update(kernels_in(plain, tasks, neighbours, products, scores, tangent))
+globals().update(kernels_in(plain, tasks, neighbours, products, tangent))
 
 NAME = "numba"
