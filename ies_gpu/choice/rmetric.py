@@ -153,13 +153,9 @@ def tangent_difference(found: Tangents, laplacian: Laplacian, embedding: Embeddi
     return audit_tangents(laplacian, Y, *found, backend_of(Y))
 
 
-def unpacked_tangents(content: dict[str, Any], *_: Any, **__: Any) -> Tangents:
-    return Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields))
-
-
 @step(
-    "tangents", kernel="tangent_rows", audit=tangent_difference, single=True,
-    pack=Tangents._asdict, unpack=unpacked_tangents,
+    "tangents", kernel="tangent_rows", audit=tangent_difference, single=True, pack=Tangents._asdict,
+    unpack=lambda content, *_, **__: Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields)),
 )  # fmt: skip
 def tangent_spaces(
     laplacian: Laplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"

@@ -137,7 +137,14 @@ def added_rows(
 
 
 def add_rows(
-    matrix: Any, rows: Array, starts: Array, left: Array, labels: Array, right: Array, n_labels: int, pairs: bool = False
+    matrix: Any,
+    rows: Array,
+    starts: Array,
+    left: Array,
+    labels: Array,
+    right: Array,
+    n_labels: int,
+    pairs: bool = False,
 ) -> tuple[Array, ...]:
     """Return what :func:`added_rows` makes of the groups ``rows[starts[c] : starts[c + 1]]``, as CSR."""
     groups = len(starts) - 1
