@@ -21,7 +21,8 @@ from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
 from ies_gpu.embedding.laplacian import reorder
 from ies_gpu.parameters.judgement import unexplained_variance
-from tests.backends import needs_cupy, sent
+from tests.backends import needs_cupy, sent, to_host
+from tests.comparison import assert_agreement
 from tests.extension import nystrom_extension
 from tests.real_cupy import plugged_in
 
@@ -112,6 +113,15 @@ ON_HOST = {
 }
 
 
+# those without eigenvectors of their own, whose signs may differ
+SAME = (
+    "radius_graph", "radius_graph(cosine)", "knn_graph", "gaussian_kernel", "graph_laplacian", "Laplacian.matrix",
+    "Laplacian.weights", "cometric", "score_subsets", "score_subsets(per_point)", "leave_one_out_regret",
+    "regularization_path", "search_exhaustive", "search_greedy", "search_submodular", "search_branch_and_bound",
+    "nystrom_extension", "unexplained_variance",
+)  # fmt: skip
+
+
 def cells(at, *, sparse: bool = False) -> SimpleNamespace:
     """An AnnData as rapids-singlecell leaves it: dense and sparse arrays on a GPU."""
     X = at.X if not sparse else at.sparse_X
@@ -131,6 +141,20 @@ def devices_in(value) -> set[int]:
     if dataclasses.is_dataclass(value):
         value = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
     return set().union(*map(devices_in, value)) if isinstance(value, tuple) else set()
+
+
+def numbers_in(value) -> list[np.ndarray]:
+    """All arrays and numbers in a result, on the host."""
+    value = to_host(value)
+    if scipy.sparse.issparse(value):
+        value = value.toarray()
+    if isinstance(value, ies_gpu.Laplacian):
+        value = value.transition, value.weights
+    if dataclasses.is_dataclass(value):
+        value = tuple(vars(value).values())
+    if isinstance(value, tuple):
+        return [number for part in value for number in numbers_in(part)]
+    return [value] if isinstance(value, np.ndarray | np.number | int | float) else []
 
 
 @cache
@@ -188,6 +212,30 @@ def test_numbers_come_from_wherever_the_arrays_live(at, name):
     if name.startswith("plot"):
         pytest.importorskip("matplotlib")
     assert devices_in(ON_HOST[name](at)) == set()
+    assert at.machine.current == 0
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_values_are_those_of_the_cpu(at, name):
+    X, Y, values, U, _ = on_the_cpu()
+    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=BANDWIDTH)
+    graph = ies_gpu.radius_graph(X, radius=3 * BANDWIDTH)
+    kernel = ies_gpu.gaussian_kernel(graph, bandwidth=BANDWIDTH)
+    host = SimpleNamespace(X=X, Y=Y, values=values, U=U, graph=graph, kernel=kernel, laplacian=laplacian)
+    found, expected = (numbers_in((ON_DEVICE | ON_HOST)[name](where)) for where in (at, host))
+    assert len(found) == len(expected) > 0
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "cpu"])
+def test_points_of_the_host_may_be_sent_to_any_device(at, device, monkeypatch):
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    assert_agreement(select_coordinates(on_the_cpu()[0], device=device, **ALL), at.selection)
+    assert at.machine.current == 0
+    with pytest.raises(ZeroDivisionError), get_backend("cuda:1").active():
+        assert at.machine.current == 1
+        raise ZeroDivisionError
     assert at.machine.current == 0
 
 
