@@ -1,8 +1,7 @@
 """Which device runs, and why; and steps, which work there. The only folder of the package that may import CuPy.
 
 Steps of the pipeline are functions that anyone may call. A step knows no run: it reports how far it is to whoever
-listens (:func:`report`), as it tells what it finds; a step made of others calls them through ``do``, which is
-:func:`call` unless a run takes its place.
+listens, and one made of others calls them through ``do``, which is :func:`call` unless a run takes its place.
 """
 
 from __future__ import annotations
@@ -132,8 +131,8 @@ def backend_of(array: Array) -> Backend:
 def at_home(function: Callable[Arguments, Result], *, or_host: bool = False) -> Callable[Arguments, Result]:
     """Decorate public functions: they work where their first array on a GPU lives, whichever device is current.
 
-    CuPy starts kernels on the current device, some without a look at where the arrays are. ``or_host`` lets the host's
-    backend be active where no other is.
+    CuPy starts some kernels without a look at where the arrays are. ``or_host`` lets the host's backend be active where
+    no other is.
     """
 
     @wraps(function)
@@ -163,8 +162,7 @@ def active_backend() -> Backend:
 
 
 @cache
-def _warn_once(message: str) -> None:
-    """Warn about the device, once per process: every run meets the same one."""
+def _warn_once(message: str) -> None:  # every run meets the same device
     tell(warning("device.cpu", message), RuntimeWarning)
 
 
@@ -193,9 +191,9 @@ class Step:
 
 
 def step(name: str, **more: Any) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Mark a function as a step, which works on the backend of its arrays, with the threads of that backend.
+    """Mark a function as a step, which works on the backend of its arrays.
 
-    On the host these decide how BLAS rounds: a step gives the same bits in a run and by itself.
+    It has the threads of that backend, which decide how BLAS rounds: the same bits in a run and by itself.
     """
 
     def marked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -159,11 +159,10 @@ class Backend:
     def blocks(
         self, n_rows: int, bytes_per_row: float, stage: str, *, rows_a_block: int | None = None
     ) -> Iterator[Block]:
-        """Yield consecutive blocks of ``range(n_rows)`` whose temporaries fit; when memory runs out, smaller ones.
+        """Yield consecutive blocks of ``range(n_rows)`` whose temporaries fit.
 
         The body of the loop works in the block's context and must write its results last. A block in which memory ran
-        out comes again, half as long, with all that was cached given back. If not even a single row fits, that is an
-        OutOfMemoryError::
+        out comes again, half as long, with all that was cached given back, down to a single row::
 
             for block in backend.blocks(n, bytes_a_row, "tangents"):
                 with block as rows:
@@ -183,15 +182,9 @@ class Backend:
             smallest = start if step == 1 else -1
 
     def sweep(
-        self,
-        work: Callable[..., Any],
-        *tall: Any,
-        bytes_per_row: float | Callable[[Any], float],
-        stage: str,
-        sums: int = 0,
-        rows: int = 0,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> list[Any]:
+        self, work: Callable[..., Any], *tall: Any, bytes_per_row: float | Callable[[Any], float], stage: str,
+        sums: int = 0, rows: int = 0, progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Work through tall arrays of equal length, one row per point, by blocks of rows.
 
         ``work(backend, *blocks)`` returns ``sums`` arrays that are added over all blocks, then ``rows`` arrays with the

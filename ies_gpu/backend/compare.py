@@ -17,13 +17,11 @@ from .base import ran_out_of_memory
 from .kernels import plain
 from .kernels.cuda import launch
 
-# Of kernels on small inputs, where roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are
-# rounded together: what is wrong is wrong by more.
+# roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are rounded together
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
 DOUBLE, SINGLE = TOLERANCE
 EITHER, PAIRS = ((DOUBLE,), (SINGLE,)), ((DOUBLE, DOUBLE), (SINGLE, DOUBLE), (SINGLE, SINGLE))
-# The types for which a kernel has a text each, and the arguments that have them; that of the results comes last. Where
-# none is named, all arguments are float32.
+# the types for which a kernel has a text each, that of the results last, or all are float32; arguments that have them
 TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "near_pairs": EITHER, "spmm": PAIRS, "scaled_entries": EITHER,
     "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)), "tangent_rows_single": ((SINGLE,),),
@@ -40,17 +38,11 @@ TYPED = {
 
 
 class Kernels:
-    """The CUDA kernels of one device. Before its first use each is compared with plain code, which takes its place.
-
-    Attributes
-    ----------
-    faults : dict
-        Why a kernel is not used, by its name and types; by an empty name, why none is.
-    """
+    """The CUDA kernels of one device. Before its first use each is compared with plain code, or gives way to it."""
 
     def __init__(self, device: str, kernels: Any = launch) -> None:
         self.device, self.kernels = device, kernels
-        self.faults: dict[str, str] = {}
+        self.faults: dict[str, str] = {}  # why a kernel is not used, by name and types; by an empty name, why none is
         self.compared: set[str] = set()
 
     @property
@@ -73,13 +65,10 @@ class Kernels:
 
     def complaints(self) -> list[Finding]:
         """Return each fault as a finding."""
-        advice = "please report this with the output of 'ies-gpu doctor --selftest'"
-        found = []
-        for kernel, fault in self.faults.items():
-            what = f"the CUDA kernel {kernel!r} is" if kernel else "the CUDA kernels are"
-            text = f"{what} not used on {self.device}: {fault}. Plain code runs instead, slower"
-            found.append(warning("kernel.not_used", text, advice))
-        return found
+        advice, ours = "please report this with the output of 'ies-gpu doctor --selftest'", "the CUDA kernel"
+        named = ((f"{ours} {kernel!r} is" if kernel else f"{ours}s are", why) for kernel, why in self.faults.items())
+        texts = (f"{what} not used on {self.device}: {why}. Plain code runs instead, slower" for what, why in named)
+        return [warning("kernel.not_used", text, advice) for text in texts]
 
     def trusted(self, kernel: str, *types: Any) -> bool:
         """Return whether a kernel agrees with plain code for some types; say so once if it does not.

@@ -8,8 +8,7 @@ concave: R2 gains at least the mean of what it would if each of them came r time
     R(S; i) <= R(A; i) + sum_{k in S - A} [ 1/2 log(1 + u_k' G^-1 u_k) - 1/(2r) sum_c log(1 + r u_kc^2 / a_c) ]
 
 A point counts 0 instead where A is singular, or where its own best r coordinates would bring the right-hand side above
-0: R <= 0. The mean over points is taken before coordinates are chosen, which bounds all sets more tightly than choosing
-at every point.
+0: R <= 0. The mean over points is taken before coordinates are chosen, which is tighter than choosing at every point.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Tree:
                 heapq.heappush(heap, child)
 
     def bound(self, members: Subset, candidates: Subset, zeta: float) -> tuple[float, np.ndarray, float]:
-        """The bound of the loss over all completions, the net weight of each candidate, and the level without them."""
+        """Bound the loss over all completions; return also each candidate's net weight, and the level without them."""
         height, weights = self.bound_of(members)
         values, r = self.pool.eigenvalues, self.s - len(members)
         level = height - zeta * self.pool.penalty(members)

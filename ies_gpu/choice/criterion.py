@@ -167,15 +167,15 @@ def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zet
 
 
 def share_near_zero(log_volumes: Array) -> float:
-    """The share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
+    """Return the share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
     return float((log_volumes < np.log(NEAR_ZERO)).mean())
 
 
 def stray_coordinates(coordinates: Array) -> list[int]:
-    """Return the numbers of the coordinates (n, m) that live on a few points only.
+    """Return the numbers of the coordinates (n, m) that live on a few points only, by ``(sum v^2)^2 / sum v^4``.
 
-    A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
-    on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
+    Points that hang on the rest by a thread have such coordinates, with small eigenvalues, which crowd out those of the
+    shape.
     """
     (n, m), backend = coordinates.shape, backend_of(coordinates)
     limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search"}

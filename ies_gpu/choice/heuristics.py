@@ -1,7 +1,7 @@
 """Searches that do not enumerate: the sets scored so far, the paper's greedy search, and exchanges from several starts.
 
-The score is a difference of two functions of a set that are submodular where it has full rank. For a single one, adding
-the best member each time and exchanging single members are the classical heuristics (Nemhauser, Wolsey, Fisher 1978).
+The score is a difference of two functions that are submodular where a set has full rank. For a single one, adding the
+best member and exchanging single members are the classical heuristics (Nemhauser, Wolsey, Fisher 1978).
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ STARTS = 6  # random ones, beside the best set known and a grown one
 
 
 class Pool:
-    """Sets of s coordinates with their mean scores R(S), each scored once over all points.
-
-    Scores do not depend on zeta: what was scored for one zeta costs nothing for the next.
-    """
+    """Sets of s coordinates with their mean scores R(S), each scored once: scores do not depend on zeta."""
 
     def __init__(self, bases: Array, eigenvalues: np.ndarray, subset_size: int) -> None:
         self.bases, self.eigenvalues, self.s = bases, eigenvalues, subset_size
@@ -53,9 +50,8 @@ class Pool:
     def trace(self, oracle: Callable[[float], None], zeta: float | None) -> int:
         """Let an oracle add sets that are good at zeta, or (for None) good anywhere; how often it was asked.
 
-        For zeta = inf the set with the smallest penalty is the best. From there the oracle is asked at 0 and then
-        wherever the envelope of the sets known so far has a corner, until nothing new appears there. If its answers are
-        the best sets, the envelope is then exact.
+        For zeta = inf the set with the smallest penalty is the best. The oracle is asked at 0 and then wherever the
+        envelope of the sets known so far has a corner: the envelope is exact if its answers are the best sets.
         """
         lightest = 1 + np.argsort(self.eigenvalues[1:], kind="stable")[: self.s - 1]
         self.add([tuple(range(self.s)), tuple(sorted([0, *lightest.tolist()]))])
@@ -83,10 +79,9 @@ def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:
 
 
 def grown(pool: Pool, zeta: float) -> Subset:
-    """A set of s coordinates, grown from the first by the best addition each time.
+    """A set of s coordinates, grown from the first by the best addition each time, without any enumeration.
 
-    While there are fewer than d members, the volume is that of as many leading tangent directions: nothing has to be
-    enumerated, as it has for the paper's greedy search.
+    While there are fewer than d members, the volume is that of as many leading tangent directions.
     """
     bases, xp = pool.bases, backend_of(pool.bases).xp
     _, m, d = bases.shape

@@ -245,9 +245,6 @@ def kd_order(Z: Array, levels: int) -> Array:
     return order
 
 
-# --- the multilevel eigensolver ---------------------------------------------------------------------------------------
-
-
 def _csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
     return csr(indptr.astype(indices.dtype), indices, data, columns)  # or SciPy would convert them at every product
 
@@ -435,5 +432,6 @@ def update(
         SV += rest[:, :k]
         SV += image[:, :k]
         R[rows] = SV
-        squares = squares + column_sums(SV * SV)
+        host = isinstance(SV, np.ndarray)  # of einsum CuPy would make matrix products
+        squares = squares + (np.einsum("ij,ij->j", SV, SV) if host else column_sums(SV * SV))
     return squares
