@@ -33,7 +33,7 @@ COMPILING = "compiling kernels (neighbours, products, tangents, scores): about t
 
 
 def available_memory(root: Path = ROOT) -> int:
-    """Return the bytes this process could still take, by the kernel or the tightest limit; cached files are not used."""
+    """Return the bytes this process could still take, by the kernel or the tightest limit; cached files are free."""
     sizes = []
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -89,7 +89,7 @@ def resident_memory() -> int:
 
 
 def for_any_thread() -> None:
-    """Let any thread change the number again: since 3.7 threadpoolctl ignores all but the one that did it first."""
+    """Let any thread change BLAS's number: since 3.7 threadpoolctl ignores all but the one that did it first."""
     controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(controller, "clear_controlling_thread"):
         controller.clear_controlling_thread()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend import Backend, active_backend, at_home, backend_of, report, step, to_device
 from ..backend.array import Array
-from ..backend.audit import audit_tangents
+from ..backend.compare import audit_tangents
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..validation import check_integer, check_real_array

@@ -14,11 +14,10 @@ import numpy as np
 
 from ..backend import Do, active_backend, at_home, backend_of, call, report, step, to_host
 from ..backend.array import Array
-from ..backend.audit import audit_scores
+from ..backend.compare import audit_scores
 from ..findings import option, refusal, tell, warning
 from ..options import TABLE, documented, is_auto
 from ..validation import check_integer, check_real_array, check_seed
-from .branch_and_bound import branch_sets
 from .criterion import (
     CandidateSets,
     Scores,
@@ -30,7 +29,7 @@ from .criterion import (
     score_pass,
     stray_coordinates,
 )
-from .heuristics import greedy_sets, submodular_sets
+from .pool import branch_sets, greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
 
 if TYPE_CHECKING:
@@ -346,9 +345,7 @@ def _searched(
         raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     why = f" (intrinsic_dim is {d}, n_components is {m})"
     s = check_integer("subset_size", subset_size, low=d, high=m, why=why)
-    alpha, weight = (
-        TABLE[name].accepts.check(name, value) for name, value in (("percentile", percentile), ("zeta", zeta))
-    )
-    weight = None if is_auto(weight) else weight
+    alpha = TABLE["percentile"].accepts.check("percentile", percentile)
+    weight = None if is_auto(zeta) else TABLE["zeta"].accepts.check("zeta", zeta)
     with backend_of(bases).active():
         return independent_coordinates(bases, values, s, weight, alpha, search=search, **limits)

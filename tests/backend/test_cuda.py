@@ -19,8 +19,7 @@ from benchmarks.device_counts import stages_named
 from benchmarks.problems import strip
 from ies_gpu import select_coordinates
 from ies_gpu.backend import array, backend_of, base, compare, get_backend
-from ies_gpu.backend.audit import ROWS
-from ies_gpu.backend.compare import TYPES
+from ies_gpu.backend.compare import ROWS, TYPES
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.points import WORDS

@@ -22,8 +22,8 @@ from ies_gpu import (
     select_coordinates,
 )
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.branch_and_bound import ROUNDING, Tree, bound_of
 from ies_gpu.choice.criterion import candidate_subsets, penalties
+from ies_gpu.choice.pool import ROUNDING, Tree, bound_of
 from ies_gpu.choice.regularization import regularization_path
 from tests.said import refused
 

@@ -110,7 +110,7 @@ def _pointer(context: Any, builder: Any, lanes: Any, kind: Any, array: Any, plac
 
 @intrinsic
 def load(typing: Any, array: Any, place: Any) -> Any:
-    """Eight numbers of a flat array from ``place`` on: as intrinsics do, this returns types and what writes the code."""
+    """Eight numbers of a flat array from ``place`` on; as intrinsics do, it returns types and what writes code."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = context.get_value_type(signature.return_type)

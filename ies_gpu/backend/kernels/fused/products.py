@@ -137,14 +137,7 @@ def added_rows(
 
 
 def add_rows(
-    matrix: Any,
-    rows: Array,
-    starts: Array,
-    left: Array,
-    labels: Array,
-    right: Array,
-    n_labels: int,
-    pairs: bool = False,
+    matrix: Any, rows: Array, starts: Array, left: Array, labels: Array, right: Array, size: int, pairs: bool = False
 ) -> tuple[Array, ...]:
     """Return what :func:`added_rows` makes of the groups ``rows[starts[c] : starts[c + 1]]``, as CSR."""
     groups = len(starts) - 1
@@ -153,7 +146,7 @@ def add_rows(
     def chunk(first: int, last: int) -> tuple[Array, Array]:
         room = int(ends[starts[last]] - ends[starts[first]])
         found = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        scratch = np.empty(n_labels), np.full(n_labels, -1)
+        scratch = np.empty(size), np.full(size, -1)
         used = added_rows(*matrix, rows, starts, left, labels, right, pairs, *scratch, first, last, counts, *found)
         return found[0][:used].copy(), found[1][:used].copy()
 
@@ -162,9 +155,8 @@ def add_rows(
 
 
 def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, weights: Array) -> tuple[Array, ...]:
-    n, cells = len(indptr) - 1, len(starts) - 1
-    labels = np.repeat(np.arange(cells, dtype=np.int32), np.diff(starts))
-    each, ones = np.arange(n + 1), np.ones(n, dtype=np.float32)
+    cells, each = len(starts) - 1, np.arange(len(indptr))
+    labels, ones = np.repeat(np.arange(cells, dtype=np.int32), np.diff(starts)), np.ones(len(each), dtype=np.float32)
     return add_rows((indptr, indices, data), each[:-1], each, ones, labels, weights, cells)
 
 
@@ -254,15 +246,14 @@ def _product(width: int, scaled: bool) -> Any:
 
 def in_eights(V: Array) -> Array:
     """Return V with columns of zeros up to a multiple of eight: mostly V itself."""
-    missing = -V.shape[1] % 8
-    return np.concatenate([V, np.zeros((len(V), missing), V.dtype)], axis=1) if missing else np.ascontiguousarray(V)
+    zeros = np.zeros((len(V), -V.shape[1] % 8), V.dtype)
+    return np.concatenate([V, zeros], axis=1) if zeros.size else np.ascontiguousarray(V)
 
 
 def _chunk_product(matrix: tuple[Any, Any, Any], root: Any, V: Array, first: int, last: int, out: Array) -> None:
     """Rows ``first`` to ``last`` of the product with what :func:`in_eights` gives."""
-    indptr, indices, data = matrix
+    (indptr, indices, data), stride = matrix, V.shape[1]
     left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
-    stride = V.shape[1]
     whole = out if out.shape[1] == stride else np.empty((last - first, stride), dtype=np.float32)
     for begin in range(0, stride, WIDEST):
         product = _product(min(WIDEST, stride - begin), root is not None)
@@ -338,9 +329,8 @@ def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P:
     wide = in_eights(P)
 
     def chunk(first: int, last: int) -> Array:
-        total = np.zeros(P.shape[1])
         _chunk_product((indptr, indices, data), None, wide, first, last, image[first:last])
-        shifted_rows(shift, P, image, first, last, total)
+        shifted_rows(shift, P, image, first, last, total := np.zeros(P.shape[1]))
         return total
 
     return np.sum(in_threads(chunk, len(P), SPARSE_CHUNK), axis=0)
@@ -350,8 +340,7 @@ def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature
     step = plain.step_lengths(square, curvature)
 
     def chunk(first: int, last: int) -> Array:
-        total = np.zeros(P.shape[1])
-        descended(Z, R, P, image, step, first, last, total)
+        descended(Z, R, P, image, step, first, last, total := np.zeros(P.shape[1]))
         return total
 
     return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0) + 1e-30
@@ -375,6 +364,6 @@ def update(
     X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
     values: Array, active: Array,
 ) -> Array:  # fmt: skip
-    tall, small = (X, R, P, SP, T, ST), (from_X, from_R, from_Y, values, active)
-    work = lambda a, b: plain.update(*(part[a:b] for part in tall), *small)  # noqa: E731
+    small = from_X, from_R, from_Y, values, active
+    work = lambda a, b: plain.update(X[a:b], R[a:b], P[a:b], SP[a:b], T[a:b], ST[a:b], *small)  # noqa: E731
     return np.sum(in_threads(work, len(X), CHUNK), axis=0)

@@ -76,8 +76,7 @@ def cometric_task(starts, stops, indices, weights, Y, rows, apart, H, A, traces)
 def tridiagonalise(A, m, diagonal, off, work):
     """Householder's reduction from the last row up, on the lower triangle; row k of A becomes v of I - v v'."""
     for k in range(m - 1, 1, -1):
-        row = k * m * LANES
-        square = lanes_of(0.0)
+        row, square = k * m * LANES, lanes_of(0.0)
         for c in range(k - 1):
             x = load(A, row + c * LANES)
             square += x * x
@@ -101,9 +100,8 @@ def tridiagonalise(A, m, diagonal, off, work):
                 store(work, c, load(work, c) + a * x)
             dot += x * (entry + entry + load(A, base + r * LANES) * x)
             store(work, r * LANES, entry + load(A, base + r * LANES) * x)
-        half = 0.5 * dot
         for c in range(0, k * LANES, LANES):
-            store(work, c, load(work, c) - half * load(A, row + c))
+            store(work, c, load(work, c) - 0.5 * dot * load(A, row + c))
         for r in range(k):
             x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
             for c in range(0, (r + 1) * LANES, LANES):
@@ -141,8 +139,8 @@ def count_above(diagonal, off, m, x):
 @compiled()
 def laguerre_step(diagonal, off, m, x, values, k):
     """The next step down from x, above the eigenvalue k, with those before it divided out."""
-    p, q, dp, dq, sp, sq = lanes_of(0.0), lanes_of(1.0), lanes_of(0.0), lanes_of(0.0), lanes_of(0.0), lanes_of(0.0)
-    square = lanes_of(0.0)
+    p = dp = dq = sp = sq = square = lanes_of(0.0)
+    q = lanes_of(1.0)
     for i in range(0, m * LANES, LANES):
         t = x - load(diagonal, i)
         p, q, dp, dq, sp, sq = (
@@ -168,14 +166,12 @@ def laguerre_step(diagonal, off, m, x, values, k):
 @compiled()
 def leading_values(diagonal, off, m, d, values):
     """The d leading eigenvalues, by Laguerre's method, or by halving where counts do not prove its result."""
-    bound = lanes_of(0.0)
-    before = lanes_of(0.0)
+    bound = before = lanes_of(0.0)
     for i in range(0, m * LANES, LANES):
         e = abs(load(off, i))
         reach = abs(load(diagonal, i)) + e + before
         bound, before = where(reach > bound, reach, bound), e
-    bound = 1.001 * bound
-    last = bound
+    last = bound = 1.001 * bound
     for k in range(d):
         x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
         for _ in range(STEPS):
@@ -199,7 +195,7 @@ def leading_values(diagonal, off, m, d, values):
 
 @compiled()
 def factor_shifted(diagonal, off, m, shift, lu):
-    """LU of the tridiagonal matrix less ``shift``: U's inverted diagonal, the two beside it, L, 1 for exchanged rows."""
+    """LU of the tridiagonal matrix less ``shift``: U's inverse diagonal, the two beside it, L, 1 for exchanged rows."""
     row = m * LANES
     current, right = load(diagonal, 0) - shift, load(off, 0)
     for i in range(0, row - LANES, LANES):
@@ -230,8 +226,7 @@ def solve_shifted(lu, m, x, forward):
             store(x, i, where(swap, following, value))
             value = where(swap, value - factor * following, following - factor * value)
         store(x, row - LANES, value)
-    after = load(x, row - LANES) * load(lu, row - LANES)
-    second = lanes_of(0.0)
+    after, second = load(x, row - LANES) * load(lu, row - LANES), lanes_of(0.0)
     store(x, row - LANES, after)
     for i in range(row - 2 * LANES, -1, -LANES):
         value = load(x, i) - load(lu, row + i) * after - load(lu, 2 * row + i) * second
@@ -242,8 +237,7 @@ def solve_shifted(lu, m, x, forward):
 @compiled()
 def orthonormalise(vectors, k, m):
     """Make row k of length 1 and orthogonal to the rows before it; returns its square before the last scaling."""
-    row = m * LANES
-    square = lanes_of(0.0)
+    row, square = m * LANES, lanes_of(0.0)
     for attempt in range(3):  # the last round takes nothing away, unless the one before left only rounding errors
         square = lanes_of(0.0)
         for i in range(k * row, (k + 1) * row, LANES):
@@ -265,8 +259,8 @@ def orthonormalise(vectors, k, m):
 @compiled()
 def tridiagonal_residual(diagonal, off, m, value, vectors, k):
     """Largest entry of ``T x - value x`` for row k; NaN where x has one."""
-    row, worst = k * m * LANES, lanes_of(0.0)
-    before, x, left = lanes_of(0.0), load(vectors, row), lanes_of(0.0)
+    row = k * m * LANES
+    worst, before, x, left = lanes_of(0.0), lanes_of(0.0), load(vectors, row), lanes_of(0.0)
     for i in range(0, m * LANES, LANES):
         right = load(off, i)
         after = load(vectors, row + i + LANES) if i < (m - 1) * LANES else lanes_of(0.0)
@@ -330,9 +324,8 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     indptr, indices, weights, Y = (np.ascontiguousarray(array) for array in (indptr, indices, weights, Y))
     rows = np.ascontiguousarray(rows, dtype=np.int64)
     starts, stops = indptr[rows].astype(np.int64), indptr[rows + 1].astype(np.int64)
-    m = Y.shape[1]
-    U, sigma, good = np.empty((len(rows), m, d)), np.empty((len(rows), d)), np.empty(len(rows), dtype=np.bool_)
-    memory = threading.local()
+    (n,), m, memory = rows.shape, Y.shape[1], threading.local()
+    U, sigma, good = np.empty((n, m, d)), np.empty((n, d)), np.empty(n, dtype=np.bool_)
 
     def task(first: int, last: int) -> None:
         # the first kernel depends on the types of the input, the others are for float64 alone
@@ -347,7 +340,7 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
         cometric_task(starts[own], stops[own], indices, weights, Y, rows[own], *scratch)
         eigenpairs_task(memory.matrices, traces, m, d, *memory.batch, U[own], sigma[own], good[own])
 
-    in_threads(task, len(rows), ROWS)
+    in_threads(task, n, ROWS)
     for r in np.flatnonzero(~good):  # LAPACK knows what to do; one by one, since sums may depend on the company
         own = Y.astype(np.float64, copy=False), rows[r : r + 1]
         U[r], sigma[r] = plain.tangent_rows(indptr, indices, weights, *own, d)
@@ -447,8 +440,7 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
         in_threads(task, len(part), TASK)
         for row in partial:
             totals += row
-    best[:] = which
-    best_score[:] = score
+    best[:], best_score[:] = which, score
 
 
 def log_volumes(U: Array, subsets: Array) -> Array:

@@ -1,4 +1,8 @@
-"""Branch and bound: the best set with a proof, or how far from the best it can be at most.
+"""Searches that do not score every set: greedy, exchanges from several starts, and branch and bound.
+
+The score is a difference of two functions that are submodular where a set has full rank. For a single one, adding the
+best member and exchanging single members are the classical heuristics (Nemhauser, Wolsey, Fisher 1978). Branch and
+bound finds the best set with a proof, or how far from the best it can be at most.
 
 With ``G = sum_{k in A} u_k u_k'`` at a point (u_k is row k of U(i)) the score of a set A is ``R1 - R2``:
 ``R1 = 1/2 log det G`` and ``R2 = 1/2 sum_c log a_c`` with the diagonal a of G. A stands for all sets S that contain it,
@@ -14,22 +18,159 @@ A point counts 0 instead where A is singular, or where its own best r coordinate
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import combinations
-from math import inf, log
+from math import comb, inf, log
+from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, backend_of, to_host
 from ..backend.array import Array
 from ..backend.kernels.plain import FLOOR
-from .criterion import CandidateSets
-from .heuristics import Pool, Subset, exchanged, grown
+from .criterion import CandidateSets, all_sets, candidate_subsets, penalties, score_pass
+from .regularization import regularization_path
 
+Subset = tuple[int, ...]
+STARTS = 6  # random ones, beside the best set known and a grown one
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 BATCH = 512  # sets scored side by side
 CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
 SOUND = 0.25 * log(FLOOR)  # half the lowest score: a set that scores less at a point is singular up to rounding
+
+
+class Pool:
+    """Sets of s coordinates with their mean scores R(S), each scored once: scores do not depend on zeta."""
+
+    def __init__(self, bases: Array, eigenvalues: np.ndarray, subset_size: int) -> None:
+        self.bases, self.eigenvalues, self.s = bases, eigenvalues, subset_size
+        self.scores: dict[Subset, float] = {}
+        self.penalty = cache(lambda subset: float(eigenvalues[list(subset)].sum()))
+
+    def add(self, sets: Iterable[Subset]) -> None:
+        """Score those that are not known yet."""
+        new = sorted(subset for subset in set(sets) if subset not in self.scores)  # "-" would walk the whole pool
+        if new:
+            self.scores.update(zip(new, mean_scores(self.bases, new).tolist(), strict=True))
+
+    def loss(self, subset: Subset, zeta: float) -> float:
+        """``R(S) - zeta sum_{k in S} lambda_k`` of a set that was scored."""
+        return self.scores[subset] - zeta * self.penalty(subset)
+
+    def best(self, sets: Iterable[Subset], zeta: float) -> Subset:
+        """The set with the highest loss among some that were scored; the first among equal ones."""
+        return min(sets, key=lambda subset: (-self.loss(subset, zeta), subset))
+
+    def subsets(self) -> np.ndarray:
+        return np.array(sorted(self.scores), dtype=np.int32).reshape(-1, self.s)
+
+    def trace(self, oracle: Callable[[float], None], zeta: float | None) -> int:
+        """Let an oracle add sets that are good at zeta, or (for None) good anywhere; how often it was asked.
+
+        For zeta = inf the set with the smallest penalty is the best. The oracle is asked at 0 and then wherever the
+        envelope of the sets known so far has a corner: the envelope is exact if its answers are the best sets.
+        """
+        lightest = 1 + np.argsort(self.eigenvalues[1:], kind="stable")[: self.s - 1]
+        self.add([tuple(range(self.s)), tuple(sorted([0, *lightest.tolist()]))])
+        if zeta is not None:
+            oracle(zeta)
+            return 1
+        asked: set[float] = set()
+        while True:
+            sets = self.subsets()
+            path = regularization_path([self.scores[tuple(S)] for S in sets.tolist()], sets, self.eigenvalues)
+            new = [segment.low for segment in reversed(path) if segment.low not in asked]
+            if not new:
+                return len(asked)
+            oracle(new[0])
+            asked.add(new[0])
+
+    def named(self, method: str, zetas: int, guarantee: str = "exact over the pool only", **more: Any) -> CandidateSets:
+        size, total = len(self.scores), comb(len(self.eigenvalues) - 1, self.s - 1)
+        counts = {"pool_size": size, "sets_scored": size, "sets_total": total, "path_exact": False}
+        how = {"method": method, "guarantee": guarantee, "zetas_asked": zetas}
+        return CandidateSets(self.subsets(), counts | how | more)
+
+
+def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:
+    return to_host(score_pass(bases, np.array(list(sets), dtype=np.int32)).totals) / len(bases)
+
+
+def grown(pool: Pool, zeta: float) -> Subset:
+    """A set of s coordinates, grown from the first by the best addition each time, without any enumeration.
+
+    While there are fewer than d members, the volume is that of as many leading tangent directions.
+    """
+    bases, xp = pool.bases, backend_of(pool.bases).xp
+    _, m, d = bases.shape
+    chosen: Subset = (0,)
+    while len(chosen) < pool.s:
+        rest = [k for k in range(m) if k not in chosen]
+        sets = [tuple(sorted((*chosen, k))) for k in rest]
+        leading = min(len(chosen) + 1, d)
+        scores = mean_scores(bases if leading == d else xp.ascontiguousarray(bases[:, :, :leading]), sets)
+        chosen = sets[int((scores - zeta * pool.eigenvalues[rest]).argmax())]
+    return chosen
+
+
+def exchanged(pool: Pool, subset: Subset, zeta: float) -> Subset:
+    """A set that no exchange of one member improves: each in turn gives way to the coordinate that is best there."""
+    pool.add([subset])
+    unchanged = turn = 0
+    while unchanged < pool.s - 1:
+        member = subset[1 + turn % (pool.s - 1)]
+        kept = [k for k in subset if k != member]
+        sets = [tuple(sorted((*kept, k))) for k in range(pool.bases.shape[1]) if k not in kept]
+        pool.add(sets)
+        better = pool.best(sets, zeta)
+        unchanged = unchanged + 1 if pool.loss(better, zeta) <= pool.loss(subset, zeta) else 0
+        subset = better if unchanged == 0 else subset
+        turn += 1
+    return subset
+
+
+def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None) -> CandidateSets:
+    """Name all sets of s coordinates that the paper's greedy search scores, at zeta or (for None) along the path."""
+    _, m, d = bases.shape
+    if s == d:
+        return all_sets(m, s, "greedy")
+    pool, starts, orders = Pool(bases, eigenvalues, s), candidate_subsets(m, d), dict[Subset, Subset]()
+    start_scores = mean_scores(bases, map(tuple, starts.tolist()))
+
+    @cache
+    def additions(chosen: Subset) -> tuple[list[int], np.ndarray]:  # with their scores, which do not depend on zeta
+        rest = [k for k in range(m) if k not in chosen]
+        return rest, mean_scores(bases, [tuple(sorted((*chosen, k))) for k in rest])
+
+    def oracle(at: float) -> None:
+        order: Subset = tuple(starts[(start_scores - at * penalties(starts, eigenvalues)).argmax()].tolist())
+        while len(order) < s - 1:
+            rest, scores = additions(tuple(sorted(order)))
+            order = (*order, rest[int((scores - at * eigenvalues[rest]).argmax())])
+        for k, score in zip(*additions(tuple(sorted(order))), strict=True):
+            subset = tuple(sorted((*order, k)))
+            pool.scores[subset] = float(score)
+            orders.setdefault(subset, (*order, k))
+
+    return pool.named("greedy", pool.trace(oracle, zeta))._replace(orders=orders)
+
+
+def submodular_sets(
+    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0
+) -> CandidateSets:
+    """Name all sets that exchanges from several starts score, at zeta or (for None) along the path."""
+    pool, m, rng = Pool(bases, eigenvalues, s), bases.shape[1], np.random.default_rng(random_state)
+    # random starts where the search begins; from there on the pool knows better ones than chance does
+    starts = [tuple(sorted([0, *(1 + rng.permutation(m - 1)[: s - 1]).tolist()])) for _ in range(STARTS)]
+
+    def oracle(at: float) -> None:
+        for start in dict.fromkeys([grown(pool, at), pool.best(pool.scores, at), *starts]):
+            exchanged(pool, start, at)
+        starts.clear()
+        exchanged(pool, pool.best(pool.scores, at), at)
+
+    return pool.named("submodular", pool.trace(oracle if s > 1 else lambda at: None, zeta), starts=STARTS + 2)
 
 
 def branch_sets(
@@ -39,11 +180,10 @@ def branch_sets(
     tree = Tree(bases, eigenvalues, s, node_limit)
     asked, exact = tree.pool.trace(tree.search, zeta), tree.gap <= ROUNDING
     guarantee = "exact" if zeta is not None else "exact path; regret exact over the pool only"
-    return tree.pool.named(
-        method="branch_and_bound", path_exact=exact and zeta is None, zetas_asked=asked, nodes=tree.nodes,
-        guarantee=guarantee if exact else f"proved gap {tree.gap:.3g}: no set's loss is higher by more",
-        gap=0.0 if exact else tree.gap,
-    )  # fmt: skip
+    if not exact:
+        guarantee = f"proved gap {tree.gap:.3g}: no set's loss is higher by more"
+    counts = {"nodes": tree.nodes, "gap": 0.0 if exact else tree.gap}
+    return tree.pool.named("branch_and_bound", asked, guarantee, path_exact=exact and zeta is None, **counts)
 
 
 class Tree:
@@ -86,9 +226,8 @@ class Tree:
         values, r = self.pool.eigenvalues, self.s - len(members)
         level = height - zeta * self.pool.penalty(members)
         net = weights[list(candidates)] - zeta * values[list(candidates)]
-        if len(candidates) < r:
-            return -inf, net, level
-        return level + float(np.sort(net)[len(net) - r :].sum()), net, level
+        bound = level + float(np.sort(net)[len(net) - r :].sum()) if len(candidates) >= r else -inf
+        return bound, net, level
 
     def children(
         self, members: Subset, candidates: Subset, zeta: float, above: float, best: float
@@ -101,14 +240,9 @@ class Tree:
         last = np.sort(net)[-(self.s - len(members)) :][0]  # a candidate outside the best r takes the place of the last
         rising = sorted(zip(net, candidates, strict=True))
         order = [k for weight, k in rising if bound + min(0.0, weight - last) > best + ROUNDING]
-        nodes = []
-        for place, k in enumerate(order):
-            rest = tuple(order[place + 1 :])
-            child = tuple(sorted((*members, k)))
-            height = min(above, self.bound(child, rest, zeta)[0])
-            if height > best + ROUNDING:
-                nodes.append((-height, child, rest))
-        return nodes
+        nodes = [(tuple(sorted((*members, k))), tuple(order[place + 1 :])) for place, k in enumerate(order)]
+        heights = [min(above, self.bound(*node, zeta)[0]) for node in nodes]
+        return [(-height, *node) for height, node in zip(heights, nodes, strict=True) if height > best + ROUNDING]
 
     def complete(
         self, members: Subset, candidates: Subset, net: np.ndarray, level: float, zeta: float, best: float
@@ -161,9 +295,7 @@ def parts_of(U: Array, members: Subset) -> tuple[Array, Array, list[Array]]:
     first, second, quadratic = xp.zeros(len(U)), xp.zeros(len(U)), xp.zeros(U.shape[:2])
     # Gram-Schmidt on the columns of the set, and the same steps on the rows of all coordinates: afterwards these are
     # R^-T u_k of G = R'R. Small pivots stay accurate, which those of G itself would not.
-    units: list[Array] = []
-    whitened: list[Array] = []
-    ratios: list[Array] = []
+    units, whitened, ratios = list[Array](), list[Array](), list[Array]()
     for column in columns:
         rest = column[:, chosen]
         length = xp.maximum((rest * rest).sum(axis=1), FLOOR)
