@@ -116,10 +116,11 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 
-def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Backend) -> float:
+def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], backend: Backend) -> float:
     """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
     xp, sampled = backend.xp, backend.asarray(sample_rows(len(Y), ROWS, len(Y)))
-    P = laplacian.operator.matrix
+    P, (U, sigma) = laplacian.operator.matrix, tangents
+    Y = Y.astype(U.dtype, copy=False)
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else math.inf
     for block in backend.blocks(len(sampled), per_row, "tangents"):

@@ -1,7 +1,4 @@
-"""The criterion: which sets of coordinates there are, how they are written, and how far each is from losing rank.
-
-Arrays count coordinates from 0, people and the paper from 1.
-"""
+"""Which sets of coordinates there are, how they are written (from phi1, in arrays from 0), and the criterion."""
 
 from __future__ import annotations
 
@@ -33,18 +30,16 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
 
 
 def check_bases(bases: Array, low: int = 1) -> Array:
-    """Tangent bases (n, m, d) of at least ``low`` points."""
-    bases = check_real_array("bases", bases, 3)
-    if len(bases) < low:
+    """Return tangent bases (n, m, d), refused if they are of fewer than ``low`` points."""
+    if len(bases := check_real_array("bases", bases, 3)) < low:
         text = f"bases must hold at least {low} point{'s' * (low > 1)}, got shape {tuple(bases.shape)}"
         raise refusal("bases.shape", text)
     return bases
 
 
 def check_spanning(subsets: Array, bases: Array, name: str = "subsets") -> np.ndarray:
-    """Sets (q, s) of enough coordinates to span the tangent spaces."""
-    _, m, d = bases.shape
-    sets = check_subsets(subsets, m, name)
+    """Return sets (q, s), refused if they are of too few coordinates to span the tangent spaces."""
+    sets, d = check_subsets(subsets, bases.shape[1], name), bases.shape[2]
     if sets.shape[1] < d:
         text = f"{option(name)} must have at least {option('intrinsic_dim', d)} members, got {sets.shape[1]}"
         raise refusal(f"{name}.size", text)
@@ -138,8 +133,7 @@ def score_subsets(bases: Array, subsets: Array, *, per_point: bool = False) -> A
     >>> bool(slowest < independent)
     True
     """
-    per_point = check_flag("per_point", per_point)
-    bases = check_bases(bases)
+    per_point, bases = check_flag("per_point", per_point), check_bases(bases)
     sets = check_spanning(subsets, bases)
     return log_volumes(bases, sets) if per_point else score_pass(bases, sets).totals / len(bases)
 

@@ -146,15 +146,11 @@ class Tangents(NamedTuple):
     singular_values: Array
 
 
-def tangent_difference(found: Tangents, laplacian: Laplacian, embedding: Embedding, **_: Any) -> float | None:
-    if not laplacian.operator.has_matrix:  # tiles are plain code already
-        return None
-    Y = embedding.vectors.astype(found.bases.dtype, copy=False)
-    return audit_tangents(laplacian, Y, *found, backend_of(Y))
-
-
 @step(
-    "tangents", kernel="tangent_rows", audit=tangent_difference, single=True, pack=Tangents._asdict,
+    "tangents", kernel="tangent_rows", single=True, pack=Tangents._asdict,
+    audit=lambda found, L, embedding, **_: (  # tiles are plain code already
+        audit_tangents(L, embedding.vectors, found, backend_of(found.bases)) if L.operator.has_matrix else None
+    ),
     unpack=lambda content, *_, **__: Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields)),
 )  # fmt: skip
 def tangent_spaces(
