@@ -38,21 +38,18 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
     "auto" is CUDA if it works and the CPU otherwise, unless the environment variable ``IES_GPU_DEVICE`` names another.
     """
-    name, reason = "device", f"requested by {option('device', device)}"
-    if not isinstance(device, str):
-        raise refusal("device.choice", f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
-    if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
+    name, reason, known = "device", f"requested by {option('device', device)}", isinstance(device, str)
+    if known and device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
-        reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
+        reason = f"requested by {name}={device}"
+    match = re.fullmatch(r"auto|cpu|cuda(?::(\d{1,6}))?", device) if known else None
+    if match is None:
+        raise refusal("device.choice", f"{option(name)} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
-    match = re.fullmatch(r"cuda(?::(\d{1,6}))?", device)
-    if device != "auto" and match is None:
-        raise refusal("device.choice", f"{option(name)} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     from .cuda import CudaBackend, probe
 
-    number = int(match[1] or 0) if match else 0
-    found = probe(number)
+    found = probe(number := int(match[1] or 0))
     if found.ok:
         why = found.detail if device == "auto" else reason
         return CudaBackend(number, reason=why, **options)

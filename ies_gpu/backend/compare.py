@@ -132,10 +132,7 @@ def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], back
 
 
 def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
-    """Return the largest difference over sampled points, and of the mean scores of two sets over all points.
-
-    The latter come from ``log_volumes``: on the CPU plain code would take longer than what it checks.
-    """
+    """Return the largest difference over sampled points, and of two sets' mean scores, which ``log_volumes`` give."""
     xp, kernels, size, d = backend.xp, backend.kernels, subsets.shape[1], U.shape[2]
     if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(scores.best_scores.sum())):
         return math.inf
@@ -158,10 +155,7 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 
 
 def audit_products(K: Any, backend: Backend) -> float:
-    """Return how far ``spmm`` of a seeded vector and a matrix without negative entries is off on sampled rows.
-
-    In units of the product of absolute values.
-    """
+    """Return how far ``spmm`` of a seeded vector is off on sampled rows, in units of that of absolute values."""
     xp, rows = backend.xp, backend.asarray(sample_rows(K.shape[0], ROWS, K.shape[0]))
     vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
@@ -198,9 +192,8 @@ class Kernels:
         @functools.wraps(getattr(plain, name))
         def guarded(*arguments: Any, **more: Any) -> Any:
             """The kernel, if it agrees with plain code for arrays of these types."""
-            if self.trusted(name, *types_of(name, arguments)):
-                return getattr(self.kernels, name)(*arguments, **more)
-            return getattr(plain, name)(*arguments, **more)
+            kernels = self.kernels if self.trusted(name, *types_of(name, arguments)) else plain
+            return getattr(kernels, name)(*arguments, **more)
 
         setattr(self, name, guarded)  # looked up once
         return guarded

@@ -18,17 +18,7 @@ from ..backend.compare import audit_scores
 from ..findings import option, refusal, tell, warning
 from ..options import TABLE, documented, is_auto
 from ..validation import check_integer, check_real_array, check_seed
-from .criterion import (
-    CandidateSets,
-    Scores,
-    all_sets,
-    check_bases,
-    log_volumes,
-    penalties,
-    ranked,
-    score_pass,
-    stray_coordinates,
-)
+from .criterion import CandidateSets, Scores, all_sets, check_bases, log_volumes, score_pass, stray_coordinates
 from .pool import branch_sets, greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
 
@@ -165,10 +155,9 @@ def choose_coordinates(
     if len(values) == len(kept):
         found = renumber(found, kept)
     if found.details.get("gap"):
-        gap = f"{found.details['gap']:.3g}"
-        text = f"branch and bound stopped at its limit: the loss of another set may be higher by up to {gap}"
+        text = "branch and bound stopped at its limit: the loss of another set may be higher by up to "
         advice = f"lower {option('n_components')} or {option('subset_size')}, or call search_branch_and_bound with a "
-        tell(warning("search.gap", text, f"{advice}larger node_limit"))
+        tell(warning("search.gap", f"{text}{found.details['gap']:.3g}", f"{advice}larger node_limit"))
     if not found.passed:
         text = f"for every set on the path, percentile {percentile:g} of the regret is positive"
         advice = f"a larger {option('subset_size')}, another {option('bandwidth')} or a lower {option('percentile')}"
@@ -197,9 +186,9 @@ def recurrence(bases: np.ndarray, n: int, found: SearchResult, eigenvalues: np.n
     Eigenvectors and zeta are kept. This sample and another each have their own error, so that the difference between
     the scores of two sets varies with twice the variance of a mean over n points, which some bases (q, m, d) tell.
     """
-    best = ranked(found.subsets, found.scores, eigenvalues, found.zeta)[:RIVALS]
-    sets = found.subsets[best]
-    losses = found.scores[best] - found.zeta * penalties(sets, eigenvalues)
+    losses = found.scores - found.zeta * np.asarray(eigenvalues)[found.subsets].sum(axis=1)
+    best = np.argsort(-losses, kind="stable")[:RIVALS]
+    sets, losses = found.subsets[best], losses[best]
     values, axes = np.linalg.eigh(2 / n * np.cov(log_volumes(bases, sets).T).reshape(len(sets), -1))
     drawn = np.random.default_rng(0).normal(size=(DRAWS, len(sets))) * np.sqrt(np.maximum(values, 0))
     winners, times = np.unique((losses + drawn @ axes.T).argmax(axis=1), return_counts=True)

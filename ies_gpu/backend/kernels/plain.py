@@ -217,7 +217,6 @@ def near_pairs(
     Cells begin at ``starts``; ``low`` and ``high`` are their bounding boxes, and a gap whose square is above ``limit``
     rules out all pairs of two cells. Distances are those of the points times ``unit``, stored as ``storage``.
     """
-    return None
 
 
 def kd_order(Z: Array, levels: int) -> Array:

@@ -142,13 +142,11 @@ def ball_task(rows, columns, limit, first, last, squared, counts, indices, dista
 
 
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
-    limit = float(radius) * float(radius)
     if not len(rows) or not len(columns):
         return np.zeros(len(rows), dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=rows.dtype)
     if rows.shape[1] <= FEW:
-        wide = np.ascontiguousarray(rows, dtype=np.float64)
-        across = np.ascontiguousarray(columns.T, dtype=np.float64)
-        memory = threading.local()
+        wide, across = (np.ascontiguousarray(points, dtype=np.float64) for points in (rows, columns.T))
+        limit, memory = float(radius) * float(radius), threading.local()
 
         def task(first: int, last: int) -> Array:
             if not hasattr(memory, "indices"):  # of which only what is written becomes real memory
