@@ -63,7 +63,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 def device_near(home: Backend, device: str) -> str:
     """Return the device for arrays that live on ``home``: on a GPU they stay, unless another one is named.
 
-    ``"cuda"`` names none; ``"auto"`` stands for that of IES_GPU_DEVICE, if that is set.
+    "cuda" names none, and "auto" only that of IES_GPU_DEVICE.
     """
     named = device if isinstance(device, str) else ""
     if named == "auto" and (named := os.environ.get("IES_GPU_DEVICE") or "auto") == "auto":

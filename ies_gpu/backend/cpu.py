@@ -132,11 +132,6 @@ class SingleThread:
             for_any_thread()
             self.limit = None
 
-    def forget_other_threads(self) -> None:
-        """In a forked process: what the parent's other threads were at ends here."""
-        self.runs &= Counter({threading.get_ident(): sys.maxsize})
-        self.restore_at_the_end()
-
 
 single_thread = SingleThread()
 loading = threading.RLock()  # held while the kernels are imported: Python's own locks on modules do not survive a fork
@@ -155,7 +150,8 @@ def before_fork() -> None:
 def after_fork() -> None:
     """Release them; in a child, BLAS has its threads back if only other threads were in a run."""
     if os.getpid() != _taken.process:
-        single_thread.forget_other_threads()
+        single_thread.runs &= Counter({threading.get_ident(): sys.maxsize})
+        single_thread.restore_at_the_end()
     for lock in reversed(_taken.locks):
         lock.release()
 

@@ -76,8 +76,6 @@ def cometric(coordinates: Array, laplacian: Any) -> Array:
 def tangent_bases(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> Array:
     """Return a basis of the tangent space at every point: the leading eigenvectors of the co-metric.
 
-    Computed in blocks, so that the co-metric of all points is never stored.
-
     Parameters
     ----------
     coordinates : ndarray of shape (n_samples, n_components)

@@ -189,10 +189,7 @@ def pairs_within(radius: float, rows: Array, columns: Array, *given: Any) -> tup
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
-    """Find the pairs of :func:`tile_graph` by a product in float32, and measure all of them again in float64.
-
-    For GPUs that multiply in float64 at a sixty-fourth of the speed.
-    """
+    """Find the pairs of :func:`tile_graph` by a product in float32, where float64 is slow, and measure all again."""
     xp, limit = namespace(rows), radius * radius
     *given, scale = centred(rows, columns)
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
@@ -301,7 +298,7 @@ def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, vis
 def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
     """Return the matrix with rows and columns of each pair added up, on the host: CSR in float32, and labels (n,).
 
-    Row c stands for the pair of ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
+    Row c stands for ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
     """
     n, cells = len(mates), len(leaders)
     labels = np.empty(n, dtype=np.int32)
