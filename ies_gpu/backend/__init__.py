@@ -1,8 +1,7 @@
 """Which device runs, and why; and steps, which work there. The only folder of the package that may import CuPy.
 
 Steps of the pipeline are functions that anyone may call. A step knows no run: it reports how far it is to whoever
-listens (:func:`report`), as it tells what it finds; a step made of others calls them through ``do``, which is
-:func:`call` unless a run takes its place.
+listens, and one made of others calls them through ``do``, which is :func:`call` unless a run takes its place.
 """
 
 from __future__ import annotations
@@ -39,21 +38,18 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
     "auto" is CUDA if it works and the CPU otherwise, unless the environment variable ``IES_GPU_DEVICE`` names another.
     """
-    name, reason = "device", f"requested by {option('device', device)}"
-    if not isinstance(device, str):
-        raise refusal("device.choice", f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
-    if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
+    name, reason, known = "device", f"requested by {option('device', device)}", isinstance(device, str)
+    if known and device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
-        reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
+        reason = f"requested by {name}={device}"
+    match = re.fullmatch(r"auto|cpu|cuda(?::(\d{1,6}))?", device) if known else None
+    if match is None:
+        raise refusal("device.choice", f"{option(name)} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
-    match = re.fullmatch(r"cuda(?::(\d{1,6}))?", device)
-    if device != "auto" and match is None:
-        raise refusal("device.choice", f"{option(name)} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     from .cuda import CudaBackend, probe
 
-    number = int(match[1] or 0) if match else 0
-    found = probe(number)
+    found = probe(number := int(match[1] or 0))
     if found.ok:
         why = found.detail if device == "auto" else reason
         return CudaBackend(number, reason=why, **options)
@@ -67,7 +63,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 def device_near(home: Backend, device: str) -> str:
     """Return the device for arrays that live on ``home``: on a GPU they stay, unless another one is named.
 
-    ``"cuda"`` names none; ``"auto"`` stands for that of IES_GPU_DEVICE, if that is set.
+    "cuda" names none, and "auto" only that of IES_GPU_DEVICE.
     """
     named = device if isinstance(device, str) else ""
     if named == "auto" and (named := os.environ.get("IES_GPU_DEVICE") or "auto") == "auto":
@@ -132,8 +128,8 @@ def backend_of(array: Array) -> Backend:
 def at_home(function: Callable[Arguments, Result], *, or_host: bool = False) -> Callable[Arguments, Result]:
     """Decorate public functions: they work where their first array on a GPU lives, whichever device is current.
 
-    CuPy starts kernels on the current device, some without a look at where the arrays are. ``or_host`` lets the host's
-    backend be active where no other is.
+    CuPy starts some kernels without a look at where the arrays are. ``or_host`` lets the host's backend be active where
+    no other is.
     """
 
     @wraps(function)
@@ -163,17 +159,13 @@ def active_backend() -> Backend:
 
 
 @cache
-def _warn_once(message: str) -> None:
-    """Warn about the device, once per process: every run meets the same one."""
+def _warn_once(message: str) -> None:  # every run meets the same device
     tell(warning("device.cpu", message), RuntimeWarning)
 
 
 @cache
 def _host() -> CpuBackend:
     return CpuBackend(reason="the input is a NumPy array")
-
-
-# --- steps ---
 
 
 @dataclass(frozen=True)
@@ -196,9 +188,9 @@ class Step:
 
 
 def step(name: str, **more: Any) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Mark a function as a step, which works on the backend of its arrays, with the threads of that backend.
+    """Mark a function as a step, which works on the backend of its arrays.
 
-    On the host these decide how BLAS rounds: a step gives the same bits in a run and by itself.
+    It has the threads of that backend, which decide how BLAS rounds: the same bits in a run and by itself.
     """
 
     def marked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

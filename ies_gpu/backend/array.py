@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# A NumPy or CuPy array or, where the docstring says so, a sparse matrix of SciPy or cupyx. Neither library's types
-# describe the other's arrays, so this says what is meant and leaves the checking to the tests.
+# of NumPy or CuPy or, where the docstring says so, sparse: neither library's types describe the other's arrays
 Array: TypeAlias = Any
 
 FOLD, WIDE_ENOUGH = 256, 2048  # rows side by side, and numbers in them, at least: CuPy has a block of threads for 32
@@ -25,9 +24,6 @@ def namespace(array: Array) -> Any:
 def on_host(array: Array) -> np.ndarray:
     """Return a NumPy array as it is, a CuPy array as a copy."""
     return array if isinstance(array, np.ndarray) else array.get()
-
-
-# --- rows that stand for all of them, the same on every device ---
 
 
 def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
@@ -61,12 +57,8 @@ def row_counts(rows: Array, n: int) -> Array:
     """Return how many of some numbers, rising, are 0, 1, ..., n - 1; CuPy's ``bincount`` would take ``any``."""
     if isinstance(rows, np.ndarray):
         return np.bincount(rows, minlength=n)
-    xp = namespace(rows)
-    ends = xp.searchsorted(rows, xp.arange(n + 1))
+    ends = namespace(rows).searchsorted(rows, namespace(rows).arange(n + 1))
     return ends[1:] - ends[:-1]
-
-
-# --- columns of tall arrays ---
 
 
 def folded_rows(k: int) -> int:
@@ -153,11 +145,8 @@ def stacked_eigh(H: Array) -> tuple[Array, Array]:
             return values, vectors
     except np.linalg.LinAlgError:
         pass
-    values, vectors = np.linalg.eigh(on_host(H))
-    return xp.asarray(values), xp.asarray(vectors)
-
-
-# --- sparse matrices in CSR ---
+    values, vectors = map(xp.asarray, np.linalg.eigh(on_host(H)))
+    return values, vectors
 
 
 def csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:

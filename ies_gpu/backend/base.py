@@ -70,6 +70,13 @@ class Backend:
     is_remote = False  # whether reading a number means waiting for all work that was begun
     slow_double = False  # whether float64 is so slow that ``dtype="mixed"`` avoids it where it can
     rows_a_tile: int  # rows of one tile of the neighbour graph: enough to keep the device busy
+    free_memory: Callable[[], int]  # bytes of the device's memory that are free now
+    owns: Callable[[Array], bool]  # whether an array, dense or sparse, lives here
+    asarray: Callable[..., Array]  # (array, dtype=None): an array here, without a copy where it is one of that dtype
+    to_host: Callable[[Array], Array]  # a NumPy array, without a copy where it is one
+    nearest: Callable[[Array, int], tuple[Array, Array]]  # distances and numbers (n, k) of the k nearest other points
+    # how many parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing
+    connected_components: Callable[[Array], tuple[int, Array]]
 
     def __init__(
         self, *, reason: str = "", code: str = "", memory_limit: int | None = None, n_threads: int | None = None
@@ -87,24 +94,8 @@ class Backend:
         """Return the bytes for the temporaries of one block: few enough for the caches, and within the budget."""
         return max(1 << 20, min(64 << 20, self.memory_budget() // 16))
 
-    def free_memory(self) -> int:
-        """Return the bytes of the device's memory that are free now."""
-        raise NotImplementedError
-
     def free_cache(self) -> None:
         """Give back memory that is kept for later only."""
-
-    def owns(self, array: Array) -> bool:
-        """Return whether the array (dense or sparse) lives on this device."""
-        raise NotImplementedError
-
-    def asarray(self, array: Array, dtype: Any = None) -> Array:
-        """Return an array on this device; no copy when the array is already here with that dtype."""
-        raise NotImplementedError
-
-    def to_host(self, array: Array) -> Array:
-        """Return a NumPy array; no copy when it is one."""
-        raise NotImplementedError
 
     def all_to_host(self, *arrays: Array) -> list[Array]:
         """Return small arrays of float64 as NumPy arrays, in one transfer."""
@@ -115,14 +106,6 @@ class Backend:
         kind = index_type(len(data))
         parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
         return self.sparse.csr_matrix(parts, shape=shape)
-
-    def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
-        """Return distances and numbers (n, k) of each point's k nearest other points."""
-        raise NotImplementedError
-
-    def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        """Return how many parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing."""
-        raise NotImplementedError
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -159,11 +142,10 @@ class Backend:
     def blocks(
         self, n_rows: int, bytes_per_row: float, stage: str, *, rows_a_block: int | None = None
     ) -> Iterator[Block]:
-        """Yield consecutive blocks of ``range(n_rows)`` whose temporaries fit; when memory runs out, smaller ones.
+        """Yield consecutive blocks of ``range(n_rows)`` whose temporaries fit.
 
         The body of the loop works in the block's context and must write its results last. A block in which memory ran
-        out comes again, half as long, with all that was cached given back. If not even a single row fits, that is an
-        OutOfMemoryError::
+        out comes again, half as long, with all that was cached given back, down to a single row::
 
             for block in backend.blocks(n, bytes_a_row, "tangents"):
                 with block as rows:
@@ -183,15 +165,9 @@ class Backend:
             smallest = start if step == 1 else -1
 
     def sweep(
-        self,
-        work: Callable[..., Any],
-        *tall: Any,
-        bytes_per_row: float | Callable[[Any], float],
-        stage: str,
-        sums: int = 0,
-        rows: int = 0,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> list[Any]:
+        self, work: Callable[..., Any], *tall: Any, bytes_per_row: float | Callable[[Any], float], stage: str,
+        sums: int = 0, rows: int = 0, progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Work through tall arrays of equal length, one row per point, by blocks of rows.
 
         ``work(backend, *blocks)`` returns ``sums`` arrays that are added over all blocks, then ``rows`` arrays with the
@@ -223,8 +199,7 @@ class Backend:
         whole = Block(slice(0, 1))
         with whole:
             return work()
-        # not in an except clause: there the failed attempt's arrays would still be alive
-        self.free_cache()
+        self.free_cache()  # not in an except clause: there the failed attempt's arrays would still be alive
         with whole:
             return work()
         raise self._too_little(stage, whole.failed)

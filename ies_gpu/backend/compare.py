@@ -1,29 +1,35 @@
-"""Compares kernels with plain code on small inputs, before their first use on a GPU."""
+"""How far results are from plain code: audits of a run, and CUDA kernels on small inputs before their first use.
+
+A difference is the largest one, infinite where a number is not finite. Eigenvectors and best sets are compared by what
+defines them, not number by number. An audit computes seeded rows of what a run found once more. The order in space
+needs none: it only decides what is fast. The eigensolver's own loops are checked by residuals of audited products.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..findings import Finding, one_line, tell, warning
-from .array import starts_of
-from .audit import difference, score_difference, tangent_difference
-from .base import ran_out_of_memory
+from .array import Array, column_sums, namespace, on_host, row_slots, sample_rows, starts_of
+from .base import Backend, ran_out_of_memory
 from .kernels import plain
 from .kernels.cuda import launch
 
-# Of kernels on small inputs, where roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are
-# rounded together: what is wrong is wrong by more.
+ROWS = 256  # of each audit
+SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
+PIECE_BYTES = 1 << 20, 8 << 20  # of differences between points, at least and at most
+# roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are rounded together
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
 DOUBLE, SINGLE = TOLERANCE
 EITHER, PAIRS = ((DOUBLE,), (SINGLE,)), ((DOUBLE, DOUBLE), (SINGLE, DOUBLE), (SINGLE, SINGLE))
-# The types for which a kernel has a text each, and the arguments that have them; that of the results comes last. Where
-# none is named, all arguments are float32.
+# the types for which a kernel has a text each, that of the results last, or all are float32; arguments that have them
 TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "near_pairs": EITHER, "spmm": PAIRS, "scaled_entries": EITHER,
     "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)), "tangent_rows_single": ((SINGLE,),),
@@ -39,18 +45,140 @@ TYPED = {
 }  # fmt: skip
 
 
-class Kernels:
-    """The CUDA kernels of one device. Before its first use each is compared with plain code, which takes its place.
+def largest(*errors: Any) -> float:
+    """Return the largest entry of some arrays, 0 if all are empty; NaN counts as infinite. It waits once."""
+    found = [error.max() for error in errors if error.size]
+    if not found:
+        return 0.0
+    worst = float(namespace(errors[0]).stack(found).max())
+    return worst if math.isfinite(worst) else math.inf
 
-    Attributes
-    ----------
-    faults : dict
-        Why a kernel is not used, by its name and types; by an empty name, why none is.
+
+def difference(found: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Return how far arrays are from others, in units of the largest entry of each; integers must be the same."""
+    errors = []
+    for ours, theirs in zip(found, expected, strict=True):
+        if not hasattr(theirs, "dtype"):
+            continue
+        if ours.shape != theirs.shape:
+            return math.inf
+        xp, exact = namespace(theirs), theirs.dtype.kind != "f"
+        apart = xp.abs(ours.astype("float64") - theirs)
+        if apart.size:
+            unit = xp.abs(theirs).max().astype("float64")
+            errors.append(xp.where(apart > 0, math.inf, apart) if exact else apart / xp.where(unit > 0, unit, 1))
+    return largest(*errors)
+
+
+def tangent_difference(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, U: Array, sigma: Array
+) -> float:
+    """Return how far some rows' U (r, m, d) is from orthonormal eigenvectors, and sigma from LAPACK's eigenvalues.
+
+    In units of the largest one; signs and repeated values do no harm.
     """
+    xp, H = namespace(Y), plain.cometric_rows(indptr, indices, weights, Y, rows)
+    expected = xp.asarray(plain.leading_eigenvectors(on_host(H), U.shape[2])[1])
+    scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
+    residual = xp.abs(xp.matmul(H, U) - U * sigma[:, None, :]) / scale[:, :, None]
+    gram = xp.abs(xp.matmul(U.transpose(0, 2, 1), U) - xp.eye(U.shape[2], dtype=U.dtype))
+    return largest(residual, gram, xp.abs(sigma - expected) / scale)
+
+
+def score_difference(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> float:
+    """Return how far mean scores of the sound sets, best volumes and volumes of the best sets are from right.
+
+    Sets with nearly equal scores may change places, so the numbers of the best sets are not compared; nor are scores
+    near log 0, but the volumes they are logarithms of.
+    """
+    xp, table = namespace(U), plain.log_volumes(U, subsets)
+    volumes, sound = xp.exp(table.max(axis=1)), table.min(axis=0) > SOUND
+    means, own = xp.abs(totals - table.sum(axis=0))[sound] / len(U), table[xp.arange(len(U)), best]
+    return largest(means, xp.abs(xp.exp(best_score) - volumes), xp.abs(xp.exp(own) - volumes))
+
+
+def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radius: float) -> float:
+    """Return how far some points' neighbours, themselves included, are off in number and in their distances' sum."""
+    xp, counts, chosen = namespace(X), ends[1:] - ends[:-1], X[rows][:, None]
+    fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
+    step = max(1, min(max(PIECE_BYTES[0], X.nbytes), PIECE_BYTES[1]) // (8 * X.shape[1] * len(rows)))
+    for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
+        apart = X[first : first + step] - chosen
+        apart /= radius  # in its own memory
+        apart *= apart
+        lengths = xp.sqrt(apart.sum(axis=2))
+        inside = lengths <= 1 - 1e-12  # a pair at the very radius may fall on either side of it by rounding
+        fewest += inside.astype("float64").sum(axis=1)
+        most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)
+        total += xp.where(inside, lengths, 0).sum(axis=1)
+    own = xp.add.reduceat(distances.astype("float64") / radius, ends[:-1])
+    apart = xp.abs(total + (counts - fewest) - own) / xp.maximum(counts, 1)
+    return largest((fewest - counts) / most, (counts - most) / most, apart)
+
+
+def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], backend: Backend) -> float:
+    """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
+    xp, sampled = backend.xp, backend.asarray(sample_rows(len(Y), ROWS, len(Y)))
+    P, (U, sigma) = laplacian.operator.matrix, tangents
+    Y = Y.astype(U.dtype, copy=False)
+    per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
+    worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else math.inf
+    for block in backend.blocks(len(sampled), per_row, "tangents"):
+        with block as part:
+            rows = sampled[part]
+            found = U[rows], sigma[rows] / laplacian.scale
+            worst = max(worst, tangent_difference(P.indptr, P.indices, P.data, Y, rows, *found))
+    return worst
+
+
+def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
+    """Return the largest difference over sampled points, and of two sets' mean scores, which ``log_volumes`` give."""
+    xp, kernels, size, d = backend.xp, backend.kernels, subsets.shape[1], U.shape[2]
+    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(scores.best_scores.sum())):
+        return math.inf
+    sets, per_row = backend.asarray(subsets), plain.score_bytes(len(subsets), size, d)
+    rows = backend.asarray(sample_rows(len(U), ROWS, len(U)))[: max(1, int(backend.block_bytes() / per_row))]
+    sample = xp.ascontiguousarray(U[rows])
+    totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=scores.best.dtype), xp.empty(len(rows))
+    kernels.score_block(sample, sets, totals, number, value)
+    worst = score_difference(sample, sets, totals, scores.best[rows], scores.best_scores[rows])
+    means = backend.to_host(scores.totals) / len(U)
+    chosen = np.unique([int(means.argmax()), int(np.random.default_rng(len(U)).integers(len(means)))])
+    chosen = chosen[means[chosen] > SOUND]
+    if not len(chosen):
+        return worst
+    few, again = backend.asarray(subsets[chosen]), np.zeros(len(chosen))
+    for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), size, d), "search"):
+        with block as part:
+            again += backend.to_host(column_sums(kernels.log_volumes(U[part], few)))
+    return max(worst, float(np.abs(again / len(U) - means[chosen]).max()))
+
+
+def audit_products(K: Any, backend: Backend) -> float:
+    """Return how far ``spmm`` of a seeded vector is off on sampled rows, in units of that of absolute values."""
+    xp, rows = backend.xp, backend.asarray(sample_rows(K.shape[0], ROWS, K.shape[0]))
+    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
+    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
+    ends, slots = row_slots(K.indptr, rows)
+    some = ends, K.indices[slots], K.data[slots]
+    scale, apart = plain.spmm(*some, xp.abs(vector)), xp.abs(plain.spmm(*some, vector) - product[rows])
+    worst = largest(apart / xp.where(scale > 0, scale, 1))
+    return worst if bool(xp.isfinite(product.sum())) else math.inf
+
+
+def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:
+    """Return the largest relative difference of degrees and sums of distances over sampled rows, with diagonal."""
+    rows = backend.asarray(sample_rows(len(X), 32, len(X)))
+    ends, slots = row_slots(graph.indptr, rows)
+    return graph_difference(X, rows, ends, graph.data[slots], radius)
+
+
+class Kernels:
+    """The CUDA kernels of one device. Before its first use each is compared with plain code, or gives way to it."""
 
     def __init__(self, device: str, kernels: Any = launch) -> None:
         self.device, self.kernels = device, kernels
-        self.faults: dict[str, str] = {}
+        self.faults: dict[str, str] = {}  # why a kernel is not used, by name and types; by an empty name, why none is
         self.compared: set[str] = set()
 
     @property
@@ -64,22 +192,18 @@ class Kernels:
         @functools.wraps(getattr(plain, name))
         def guarded(*arguments: Any, **more: Any) -> Any:
             """The kernel, if it agrees with plain code for arrays of these types."""
-            if self.trusted(name, *types_of(name, arguments)):
-                return getattr(self.kernels, name)(*arguments, **more)
-            return getattr(plain, name)(*arguments, **more)
+            kernels = self.kernels if self.trusted(name, *types_of(name, arguments)) else plain
+            return getattr(kernels, name)(*arguments, **more)
 
         setattr(self, name, guarded)  # looked up once
         return guarded
 
     def complaints(self) -> list[Finding]:
         """Return each fault as a finding."""
-        advice = "please report this with the output of 'ies-gpu doctor --selftest'"
-        found = []
-        for kernel, fault in self.faults.items():
-            what = f"the CUDA kernel {kernel!r} is" if kernel else "the CUDA kernels are"
-            text = f"{what} not used on {self.device}: {fault}. Plain code runs instead, slower"
-            found.append(warning("kernel.not_used", text, advice))
-        return found
+        advice, ours = "please report this with the output of 'ies-gpu doctor --selftest'", "the CUDA kernel"
+        named = ((f"{ours} {kernel!r} is" if kernel else f"{ours}s are", why) for kernel, why in self.faults.items())
+        texts = (f"{what} not used on {self.device}: {why}. Plain code runs instead, slower" for what, why in named)
+        return [warning("kernel.not_used", text, advice) for text in texts]
 
     def trusted(self, kernel: str, *types: Any) -> bool:
         """Return whether a kernel agrees with plain code for some types; say so once if it does not.
@@ -123,26 +247,24 @@ def kernel_difference(kernels: Any, xp: Any, kernel: str, types: Sequence[Any], 
     worst = 0.0
     for case in small_cases(kernel, types, **sizes):
         given = [xp.array(a) if isinstance(a, np.ndarray) else a for a in case]
-        found = written(getattr(kernels, kernel)(*given), given)
-        found = [a.get(blocking=False) if hasattr(a, "get") else a for a in found]
+        results = getattr(kernels, kernel)(*given)
+        results = list(results) if isinstance(results, tuple) else [results]
+        # and the arguments, to which a kernel may write
+        found = [a.get(blocking=False) if hasattr(a, "get") else a for a in (*results, *given)]
         if xp is not np:  # the device is waited for once
             xp.cuda.get_current_stream().synchronize()
-        results = found[: len(found) - len(case)]
+        results = found[: len(results)]
         if kernel in ("tangent_rows", "tangent_rows_single"):
             worst = max(worst, tangent_difference(*case[:5], *results))
         elif kernel == "score_block":
             worst = max(worst, score_difference(*found[1:]))
         elif kernel != "near_pairs":
-            worst = max(worst, difference(found, written(getattr(plain, kernel)(*case), case)))
+            expected = getattr(plain, kernel)(*case)
+            worst = max(worst, difference(found, [*(expected if isinstance(expected, tuple) else [expected]), *case]))
         elif results[0] is not None:  # of which plain code has none: tiles find the same pairs
             counts, columns, distances = plain.tile_graph(case[0], case[0], case[5])
             worst = max(worst, difference(results, [starts_of(counts), columns, distances]))
     return worst
-
-
-def written(found: Any, arguments: list[Any]) -> list[Any]:
-    """Return all that a kernel may have written: its results, and its arguments."""
-    return [*(found if isinstance(found, tuple) else [found]), *arguments]
 
 
 def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int = 20, seed: int = 0) -> list[list[Any]]:

@@ -1,8 +1,8 @@
 """The host: NumPy and SciPy, with Numba kernels where Numba is installed, and what the machine gives this process.
 
-That is memory, processors, threads of BLAS, and locks that a fork must not leave taken. Containers, Slurm jobs and
-systemd units set limits by control groups (version 2): that of any group above the process holds for it. In a container
-``/proc/self/cgroup`` often names a path that is not there.
+That is memory, processors, threads of BLAS, and locks that a fork must not leave taken: a child that finds one taken,
+by a thread that it does not have, waits forever. Containers, Slurm jobs and systemd units set limits by control groups
+(version 2): that of any group above the process holds. In a container ``/proc/self/cgroup`` often names no path.
 """
 
 from __future__ import annotations
@@ -32,14 +32,8 @@ ROOT = Path("/")  # of the file system
 COMPILING = "compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
 
 
-# --- memory and processors ---
-
-
 def available_memory(root: Path = ROOT) -> int:
-    """Return the bytes this process could still take: the kernel's estimate, or what the tightest limit leaves.
-
-    Files that the system keeps in memory do not count as used.
-    """
+    """Return the bytes this process could still take, by the kernel or the tightest limit; cached files are free."""
     sizes = []
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -94,11 +88,8 @@ def resident_memory() -> int:
         return peak_memory()
 
 
-# --- threads of BLAS ---
-
-
 def for_any_thread() -> None:
-    """Let any thread change the number again: since 3.7 threadpoolctl ignores all but the one that did it first."""
+    """Let any thread change BLAS's number: since 3.7 threadpoolctl ignores all but the one that did it first."""
     controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(controller, "clear_controlling_thread"):
         controller.clear_controlling_thread()
@@ -107,7 +98,7 @@ def for_any_thread() -> None:
 class SingleThread:
     """The runs at work, by thread, and the limit that they share: one thread for BLAS until the last of them ends.
 
-    Runs overlap in any order: if each restored what it had found, the last would leave the one thread of the first.
+    They overlap in any order: if each restored what it had found, the last would leave the one thread of the first.
     """
 
     def __init__(self) -> None:
@@ -141,17 +132,8 @@ class SingleThread:
             for_any_thread()
             self.limit = None
 
-    def forget_other_threads(self) -> None:
-        """In a forked process: what the parent's other threads were at ends here."""
-        me = threading.get_ident()
-        self.runs = Counter({me: self.runs[me]} if self.runs[me] else {})
-        self.restore_at_the_end()
-
 
 single_thread = SingleThread()
-
-# --- forks: a child that finds a lock taken, by a thread that it does not have, waits forever ---
-
 loading = threading.RLock()  # held while the kernels are imported: Python's own locks on modules do not survive a fork
 _taken = threading.local()  # two threads may fork at once, and each releases its own
 
@@ -159,27 +141,23 @@ _taken = threading.local()  # two threads may fork at once, and each releases it
 def before_fork() -> None:
     """Take the locks, in the order in which a thread that loads kernels takes them."""
     compiling = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    _taken.process = os.getpid()
     _taken.locks = [lock for lock in (loading, compiling, single_thread.lock) if lock is not None]
     for lock in _taken.locks:
         lock.acquire()
 
 
 def after_fork() -> None:
-    """Release them, in parent and child."""
+    """Release them; in a child, BLAS has its threads back if only other threads were in a run."""
+    if os.getpid() != _taken.process:
+        single_thread.runs &= Counter({threading.get_ident(): sys.maxsize})
+        single_thread.restore_at_the_end()
     for lock in reversed(_taken.locks):
         lock.release()
 
 
-def after_fork_in_child() -> None:
-    """Release them, and give BLAS its threads back if only other threads were in a run."""
-    single_thread.forget_other_threads()
-    after_fork()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork_in_child)
-
-# --- kernels and the backend ---
+    os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork)
 
 
 def load_kernels() -> Any:

@@ -1,7 +1,4 @@
-"""The criterion: which sets of coordinates there are, how they are written, and how far each is from losing rank.
-
-Arrays count coordinates from 0, people and the paper from 1.
-"""
+"""Which sets of coordinates there are, how they are written (from phi1, in arrays from 0), and the criterion."""
 
 from __future__ import annotations
 
@@ -33,18 +30,16 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
 
 
 def check_bases(bases: Array, low: int = 1) -> Array:
-    """Tangent bases (n, m, d) of at least ``low`` points."""
-    bases = check_real_array("bases", bases, 3)
-    if len(bases) < low:
+    """Return tangent bases (n, m, d), refused if they are of fewer than ``low`` points."""
+    if len(bases := check_real_array("bases", bases, 3)) < low:
         text = f"bases must hold at least {low} point{'s' * (low > 1)}, got shape {tuple(bases.shape)}"
         raise refusal("bases.shape", text)
     return bases
 
 
 def check_spanning(subsets: Array, bases: Array, name: str = "subsets") -> np.ndarray:
-    """Sets (q, s) of enough coordinates to span the tangent spaces."""
-    _, m, d = bases.shape
-    sets = check_subsets(subsets, m, name)
+    """Return sets (q, s), refused if they are of too few coordinates to span the tangent spaces."""
+    sets, d = check_subsets(subsets, bases.shape[1], name), bases.shape[2]
     if sets.shape[1] < d:
         text = f"{option(name)} must have at least {option('intrinsic_dim', d)} members, got {sets.shape[1]}"
         raise refusal(f"{name}.size", text)
@@ -138,8 +133,7 @@ def score_subsets(bases: Array, subsets: Array, *, per_point: bool = False) -> A
     >>> bool(slowest < independent)
     True
     """
-    per_point = check_flag("per_point", per_point)
-    bases = check_bases(bases)
+    per_point, bases = check_flag("per_point", per_point), check_bases(bases)
     sets = check_spanning(subsets, bases)
     return log_volumes(bases, sets) if per_point else score_pass(bases, sets).totals / len(bases)
 
@@ -167,15 +161,15 @@ def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zet
 
 
 def share_near_zero(log_volumes: Array) -> float:
-    """The share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
+    """Return the share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
     return float((log_volumes < np.log(NEAR_ZERO)).mean())
 
 
 def stray_coordinates(coordinates: Array) -> list[int]:
-    """Return the numbers of the coordinates (n, m) that live on a few points only.
+    """Return the numbers of the coordinates (n, m) that live on a few points only, by ``(sum v^2)^2 / sum v^4``.
 
-    A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
-    on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
+    Points that hang on the rest by a thread have such coordinates, with small eigenvalues, which crowd out those of the
+    shape.
     """
     (n, m), backend = coordinates.shape, backend_of(coordinates)
     limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search"}
@@ -199,9 +193,6 @@ def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:
     backend = backend_of(coordinates)
     sizes = abs(coordinates[:, backend.asarray(np.array(stray, dtype=np.int64))])
     return backend.to_host(backend.xp.nonzero((sizes >= 0.1**0.5 * column_maxima(sizes)).any(axis=1))[0])
-
-
-# --- names ---
 
 
 def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:

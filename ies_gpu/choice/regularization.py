@@ -137,8 +137,8 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
 def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores: Scores) -> Array:
     """Return the regret of sets at every point, given the scores of all candidates.
 
-    Sets with a place among the candidates have the sum of their scores, not one of volumes that were computed again: in
-    float32 the two differ, and the regret would not be 0 where the set is the best.
+    Of a candidate the sum of its scores is taken, not one of volumes that were computed again: in float32 the two
+    differ, and the regret would not be 0 where the set is the best.
     """
     n, backend = len(bases), backend_of(bases)
     own, totals, every = log_volumes(bases, subsets), backend.to_host(scores.totals), np.sort(candidates, axis=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend import Backend, active_backend, at_home, backend_of, report, step, to_device
 from ..backend.array import Array
-from ..backend.audit import audit_tangents
+from ..backend.compare import audit_tangents
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..validation import check_integer, check_real_array
@@ -76,8 +76,6 @@ def cometric(coordinates: Array, laplacian: Any) -> Array:
 def tangent_bases(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> Array:
     """Return a basis of the tangent space at every point: the leading eigenvectors of the co-metric.
 
-    Computed in blocks, so that the co-metric of all points is never stored.
-
     Parameters
     ----------
     coordinates : ndarray of shape (n_samples, n_components)
@@ -146,20 +144,12 @@ class Tangents(NamedTuple):
     singular_values: Array
 
 
-def tangent_difference(found: Tangents, laplacian: Laplacian, embedding: Embedding, **_: Any) -> float | None:
-    if not laplacian.operator.has_matrix:  # tiles are plain code already
-        return None
-    Y = embedding.vectors.astype(found.bases.dtype, copy=False)
-    return audit_tangents(laplacian, Y, *found, backend_of(Y))
-
-
-def unpacked_tangents(content: dict[str, Any], *_: Any, **__: Any) -> Tangents:
-    return Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields))
-
-
 @step(
-    "tangents", kernel="tangent_rows", audit=tangent_difference, single=True,
-    pack=Tangents._asdict, unpack=unpacked_tangents,
+    "tangents", kernel="tangent_rows", single=True, pack=Tangents._asdict,
+    audit=lambda found, L, embedding, **_: (  # tiles are plain code already
+        audit_tangents(L, embedding.vectors, found, backend_of(found.bases)) if L.operator.has_matrix else None
+    ),
+    unpack=lambda content, *_, **__: Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields)),
 )  # fmt: skip
 def tangent_spaces(
     laplacian: Laplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"

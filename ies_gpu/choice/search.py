@@ -8,28 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backend import Do, active_backend, at_home, backend_of, call, report, step, to_host
 from ..backend.array import Array
-from ..backend.audit import audit_scores
+from ..backend.compare import audit_scores
 from ..findings import option, refusal, tell, warning
 from ..options import TABLE, documented, is_auto
 from ..validation import check_integer, check_real_array, check_seed
-from .criterion import (
-    CandidateSets,
-    Scores,
-    all_sets,
-    check_bases,
-    log_volumes,
-    penalties,
-    ranked,
-    score_pass,
-    stray_coordinates,
-)
+from .criterion import CandidateSets, Scores, all_sets, check_bases, log_volumes, score_pass, stray_coordinates
+from .pool import branch_sets, greedy_sets, submodular_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
 
 if TYPE_CHECKING:
@@ -92,7 +82,7 @@ def independent_coordinates(
 
     This is Algorithm 2 of the paper after its first two lines, which give ``bases`` U (n, m, d) and ``eigenvalues``
     lambda (m,). For ``zeta=None`` the range of zeta comes from Algorithm 3, with ``percentile`` alpha. ``search`` names
-    the sets to look at, within its ``limits``. ``do`` calls :func:`score_sets`, the long step; a run takes its place.
+    the sets to look at, within its ``limits``.
     """
     # for all S with s members, one of them coordinate 1, and all points i: R(S) = R1(S) - R2(S), the mean of R(S; i)
     sets, scores = do(score_sets, bases, eigenvalues, subset_size, zeta, search, limits)
@@ -127,16 +117,11 @@ def score_sets(
     return sets, score_pass(bases, sets.subsets, report)
 
 
-def loaded(module: str, name: str) -> Callable[..., CandidateSets]:
-    """Return a function of a module beside this one that is imported when it is called."""
-    return lambda *args, **limits: getattr(import_module(f".{module}", __package__), name)(*args, **limits)
-
-
 SEARCHES: dict[str, Callable[..., CandidateSets]] = {
     "exhaustive": lambda bases, eigenvalues, s, zeta: all_sets(bases.shape[1], s),
-    "greedy": loaded("heuristics", "greedy_sets"),
-    "submodular": loaded("heuristics", "submodular_sets"),
-    "branch_and_bound": loaded("branch_and_bound", "branch_sets"),
+    "greedy": greedy_sets,
+    "submodular": submodular_sets,
+    "branch_and_bound": branch_sets,
 }
 
 
@@ -148,14 +133,12 @@ def renumber(found: SearchResult, numbers: Sequence[int]) -> SearchResult:
     return replace(found, subset=subset, path=path, subsets=new[found.subsets], search_order=order)
 
 
-def unpacked_search(content: dict[str, Any], *_: Any, **__: Any) -> SearchResult:
-    path = tuple(Segment(**segment) for segment in content["path"])
-    return SearchResult(**content | {"path": path, "regrets": active_backend().asarray(content["regrets"])})
-
-
 @step(
-    "search", calls=True, unpack=unpacked_search,
-    pack=lambda found: {**vars(found), "path": [dict(vars(segment)) for segment in found.path]},
+    "search", calls=True, pack=lambda found: {**vars(found), "path": [dict(vars(segment)) for segment in found.path]},
+    unpack=lambda content, *_, **__: SearchResult(**content | {
+        "path": tuple(Segment(**segment) for segment in content["path"]),
+        "regrets": active_backend().asarray(content["regrets"]),
+    }),
 )  # fmt: skip
 def choose_coordinates(
     tangents: Tangents, embedding: Embedding, *, subset_size: int, zeta: float | None = None,
@@ -172,18 +155,14 @@ def choose_coordinates(
     if len(values) == len(kept):
         found = renumber(found, kept)
     if found.details.get("gap"):
-        gap = f"{found.details['gap']:.3g}"
-        text = f"branch and bound stopped at its limit: the loss of another set may be higher by up to {gap}"
+        text = "branch and bound stopped at its limit: the loss of another set may be higher by up to "
         advice = f"lower {option('n_components')} or {option('subset_size')}, or call search_branch_and_bound with a "
-        tell(warning("search.gap", text, f"{advice}larger node_limit"))
+        tell(warning("search.gap", f"{text}{found.details['gap']:.3g}", f"{advice}larger node_limit"))
     if not found.passed:
         text = f"for every set on the path, percentile {percentile:g} of the regret is positive"
         advice = f"a larger {option('subset_size')}, another {option('bandwidth')} or a lower {option('percentile')}"
         tell(warning("search.regret", f"{text}; the set for zeta = 0 is returned", f"try {advice}"))
     return found
-
-
-# --- another sample -------------------------------------------------------------------------------------------------
 
 
 def near_pairs(eigenvalues: np.ndarray) -> tuple[tuple[int, int], ...]:
@@ -205,14 +184,12 @@ def recurrence(bases: np.ndarray, n: int, found: SearchResult, eigenvalues: np.n
     """Return the share of other samples of n points that would choose the same set up to twins, of the best ones.
 
     Eigenvectors and zeta are kept. This sample and another each have their own error, so that the difference between
-    the scores of two sets varies with twice the variance that the mean over n points has; the tangent bases of some of
-    the points (q, m, d) tell it.
+    the scores of two sets varies with twice the variance of a mean over n points, which some bases (q, m, d) tell.
     """
-    best = ranked(found.subsets, found.scores, eigenvalues, found.zeta)[:RIVALS]
-    sets = found.subsets[best]
-    losses = found.scores[best] - found.zeta * penalties(sets, eigenvalues)
-    scores = log_volumes(bases, sets)
-    values, axes = np.linalg.eigh(2 / n * np.cov(scores.T).reshape(len(sets), -1))
+    losses = found.scores - found.zeta * np.asarray(eigenvalues)[found.subsets].sum(axis=1)
+    best = np.argsort(-losses, kind="stable")[:RIVALS]
+    sets, losses = found.subsets[best], losses[best]
+    values, axes = np.linalg.eigh(2 / n * np.cov(log_volumes(bases, sets).T).reshape(len(sets), -1))
     drawn = np.random.default_rng(0).normal(size=(DRAWS, len(sets))) * np.sqrt(np.maximum(values, 0))
     winners, times = np.unique((losses + drawn @ axes.T).argmax(axis=1), return_counts=True)
     pairs = near_pairs(eigenvalues)
@@ -220,11 +197,10 @@ def recurrence(bases: np.ndarray, n: int, found: SearchResult, eigenvalues: np.n
     return float(times @ same) / DRAWS
 
 
-# --- the searches by themselves --------------------------------------------------------------------------------------
-
-
 SHARED = {
-    "arguments": """bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+    "parameters": """Parameters
+----------
+bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
     The tangent bases, from :func:`tangent_bases`.
 eigenvalues : ndarray of shape (n_components,)
     The eigenvalues of the unscaled Laplacian, ascending.
@@ -251,9 +227,7 @@ def search_exhaustive(
 ) -> SearchResult:
     """Score every set of ``subset_size`` coordinates that contains the first one, and choose the best.
 
-    Parameters
-    ----------
-    {arguments, zeta, percentile}
+    {parameters, zeta, percentile}
 
     {returns}
 
@@ -274,11 +248,9 @@ def search_greedy(
 
     This is the paper's greedy search; with ``subset_size = intrinsic_dim`` it scores every set. With ``zeta="auto"`` it
     runs at zeta = 0 and wherever the lines found so far cross; path and regret cover only the sets that were scored.
-    ``search_order`` is the order of adding; the first d coordinates come in ascending order.
+    ``search_order`` is the order of adding, the first d coordinates ascending.
 
-    Parameters
-    ----------
-    {arguments, zeta, percentile}
+    {parameters, zeta, percentile}
 
     {returns}
 
@@ -302,9 +274,7 @@ def search_submodular(
     additions, random sets) members are exchanged one at a time [1]_, until no exchange improves the result; nothing
     proves that it is the best. Path and regret cover only the sets that were scored.
 
-    Parameters
-    ----------
-    {arguments, zeta, percentile}
+    {parameters, zeta, percentile}
     random_state : int, default=0
         The seed for random starts and orders.
 
@@ -336,9 +306,7 @@ def search_branch_and_bound(
     sets have nearly equal scores and the penalty is small, most of them remain and are scored. With ``zeta="auto"`` a
     finished search gives the exact path; the regret covers only the sets that were scored.
 
-    Parameters
-    ----------
-    {arguments, zeta, percentile}
+    {parameters, zeta, percentile}
     node_limit : int, default=20000
         How many sets A to look into, for all zeta together. If they are used up, ``details["gap"]`` says by how much
         the loss of another set can be higher at most.
@@ -366,10 +334,7 @@ def _searched(
         raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     why = f" (intrinsic_dim is {d}, n_components is {m})"
     s = check_integer("subset_size", subset_size, low=d, high=m, why=why)
-    alpha, weight = (
-        TABLE["percentile"].accepts.check("percentile", percentile),
-        TABLE["zeta"].accepts.check("zeta", zeta),
-    )
-    weight = None if is_auto(weight) else weight
+    alpha = TABLE["percentile"].accepts.check("percentile", percentile)
+    weight = None if is_auto(zeta) else TABLE["zeta"].accepts.check("zeta", zeta)
     with backend_of(bases).active():
         return independent_coordinates(bases, values, s, weight, alpha, search=search, **limits)

@@ -16,7 +16,6 @@ import numpy as np
 from .. import select
 from ..backend import Backend
 from ..backend import compare as by
-from ..backend.audit import largest
 from ..backend.kernels.cuda import launch
 from ..datasets.synthetic import bandwidth_for, load
 from ..results.selection import Selection
@@ -93,4 +92,4 @@ def selection_difference(found: Selection, expected: Selection, *, strict: bool)
     if strict:
         same = same and [s.subset for s in found.path] == [s.subset for s in expected.path]
     means, others = (s.ranking.scores[np.lexsort(s.ranking.subsets.T[::-1])] for s in (found, expected))
-    return largest(np.abs(means - others)[others > SOUND]) if same else math.inf
+    return by.largest(np.abs(means - others)[others > SOUND]) if same else math.inf

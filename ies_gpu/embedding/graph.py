@@ -15,8 +15,8 @@ import numpy as np
 
 from ..backend import at_home, backend_of, cached_property, host_of, report, step
 from ..backend.array import Array, row_counts, row_slots, starts_of
-from ..backend.audit import audit_graph
 from ..backend.base import index_type
+from ..backend.compare import audit_graph
 from ..constraints import Words
 from ..findings import first_few, option, refusal
 from ..options import METRICS, OTHER_METRICS, explain_keywords

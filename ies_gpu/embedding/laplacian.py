@@ -15,8 +15,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from ..backend import Backend, Block, at_home, backend_of, cached_property, get_backend, step, to_device
 from ..backend.array import Array, entry_rows, row_counts
-from ..backend.audit import audit_products
 from ..backend.base import index_type
+from ..backend.compare import audit_products
 from ..backend.kernels import plain
 from ..findings import DisconnectedGraphError, first_few, option, refusal
 from ..options import TABLE, documented, explain_keywords

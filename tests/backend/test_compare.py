@@ -15,9 +15,8 @@ import scipy.sparse
 import ies_gpu
 import ies_gpu.embedding.diffusion
 from ies_gpu import radius_graph
-from ies_gpu.backend import array, audit, backend_of, compare
-from ies_gpu.backend.audit import ROWS
-from ies_gpu.backend.compare import TYPES, Kernels
+from ies_gpu.backend import array, backend_of, compare
+from ies_gpu.backend.compare import ROWS, TYPES, Kernels
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.findings import OutOfMemoryError
@@ -62,12 +61,12 @@ def test_scores(rng):
     sets = np.array(list(combinations(range(6), 2)))
     totals, best, score = np.zeros(len(sets)), np.empty(50, dtype=int), np.empty(50)
     plain.score_block(U, sets, totals, best, score)
-    assert audit.score_difference(U, sets, totals, best, score) == 0
-    assert audit.score_difference(U, sets, totals + 50 * (np.arange(len(sets)) == 0), best, score) == 0
-    assert audit.score_difference(U, sets, totals + 0.5, best, score) == pytest.approx(0.01)
-    assert audit.score_difference(U, sets, totals, best, score - 0.01) > 1e-3
-    assert audit.score_difference(U, sets, totals, 0 * best, score) > 0.1
-    assert audit.score_difference(U, sets, totals, best, np.where(np.arange(50) != 3, score, np.nan)) == np.inf
+    assert compare.score_difference(U, sets, totals, best, score) == 0
+    assert compare.score_difference(U, sets, totals + 50 * (np.arange(len(sets)) == 0), best, score) == 0
+    assert compare.score_difference(U, sets, totals + 0.5, best, score) == pytest.approx(0.01)
+    assert compare.score_difference(U, sets, totals, best, score - 0.01) > 1e-3
+    assert compare.score_difference(U, sets, totals, 0 * best, score) > 0.1
+    assert compare.score_difference(U, sets, totals, best, np.where(np.arange(50) != 3, score, np.nan)) == np.inf
 
 
 def test_rows_of_a_graph(rng):
@@ -76,15 +75,15 @@ def test_rows_of_a_graph(rng):
     row, where = np.append(graph.data[graph.indptr[7] : graph.indptr[8]], 0.0), np.array([7])
 
     def off(stored):
-        return audit.graph_difference(X, where, np.array([0, len(stored)]), stored, 0.4)
+        return compare.graph_difference(X, where, np.array([0, len(stored)]), stored, 0.4)
 
     assert off(row) < 1e-15
     assert off(row[1:]) > 1e-3
     assert off(1.001 * row) == pytest.approx(1e-3 * row.mean() / 0.4)
     assert off(row * np.nan) == np.inf
     on_the_sphere, ends = np.array([[0.0], [0.4], [1.0]]), np.array([0, 2, 3])
-    assert audit.graph_difference(on_the_sphere, np.array([0, 2]), ends, np.array([0, 0.4, 0]), 0.4) < 1e-12
-    assert audit.graph_difference(on_the_sphere, np.array([0, 2]), ends - [0, 1, 1], np.zeros(2), 0.4) < 1e-12
+    assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends, np.array([0, 0.4, 0]), 0.4) < 1e-12
+    assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends - [0, 1, 1], np.zeros(2), 0.4) < 1e-12
 
 
 # --- before the first use ---
@@ -238,8 +237,8 @@ def test_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monkeypa
         raise failure
 
     expected = on_cpu("D1", 700)
-    monkeypatch.setattr(audit, "eigenpair_difference", fails)
     monkeypatch.setattr(compare, "kernel_difference", lambda *_: 0.0)
+    monkeypatch.setattr(compare, "tangent_difference", fails)
     found, said = quietly("D1", 700)
     assert len(said) == 1 and "was not compared" in said[0]
     assert found.diagnostics["kernels"] == "cuda" and "tangent_rows" not in found.diagnostics["audit"]

@@ -109,18 +109,9 @@ def other_run(two_threads):
             seen.append(blas_threads())
 
     other = threading.Thread(target=run)
-
-    def start():
-        other.start()
-        begun.wait(60)
-
-    def end():
-        ended.set()
-        other.join()
-        return seen
-
-    yield start, end
-    end()
+    yield lambda: (other.start(), begun.wait(60)), lambda: (ended.set(), other.join(), seen)[-1]
+    ended.set()
+    other.join()
 
 
 def test_the_last_run_gives_back_what_the_first_found(other_run):

@@ -63,8 +63,8 @@ def run_python(code, **environment):
 SMALL = """
 import numpy as np
 from ies_gpu.backend.kernels import fused
-from ies_gpu.backend.kernels.fused import neighbours, products, scores, tangent
-modules = (neighbours, products, scores, tangent)
+from ies_gpu.backend.kernels.fused import neighbours, products, tangent
+modules = (neighbours, products, tangent)
 compiled = [f for m in modules for f in vars(m).values() if hasattr(f, "signatures")]
 assert len(compiled) > 10 and not any(f.signatures for f in compiled), "import compiles"
 found = fused.kd_order(np.arange(8.0)[::-1].reshape(-1, 1), 3)

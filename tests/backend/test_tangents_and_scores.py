@@ -30,28 +30,6 @@ def assert_eigenpairs(H, U, sigma, tolerance):
     assert (sigma >= 0).all() and (np.diff(sigma, axis=1) <= 0).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("m", [1, 2, 5, 20, 33, 64])
-def test_leading_eigenpairs_in_every_dimension(side, m, dtype):
-    csr = sparse_rows(60, 12, index=np.int64 if m == 33 else np.int32)
-    Y = np.random.default_rng(1).normal(size=(60, m)).astype(dtype)
-    rows = np.random.default_rng(2).permutation(60)[:25]
-    H = plain.cometric_rows(*csr, Y.astype(np.float64), rows)
-    for d in range(1, min(m, 8) + 1):
-        U, sigma = side.run("tangent_rows", *csr, Y, rows, d)
-        assert U.dtype == sigma.dtype == dtype
-        assert U.shape == (25, m, d) and U.flags.c_contiguous
-        assert_eigenpairs(H, U, sigma, 1e-12 if dtype == np.float64 else 2e-6)
-
-
-@pytest.mark.parametrize("degree", [1, 8, 65, 97, 193, 1000])
-def test_every_way_to_fill_the_scratch(side, degree):
-    rng = np.random.default_rng(degree)
-    given = np.array([0, degree]), rng.integers(5, size=degree), rng.uniform(size=degree), rng.normal(size=(5, 6))
-    U, sigma = side.run("tangent_rows", *given, np.array([0]), 3)
-    assert_eigenpairs(plain.cometric_rows(*given, np.array([0])), U, sigma, 1e-12)
-
-
 def spectrum_rows(values, seed=0):
     """A row whose co-metric has exactly these eigenvalues, up to rounding."""
     m = len(values)
@@ -60,24 +38,49 @@ def spectrum_rows(values, seed=0):
     return np.array([0, m]), np.arange(1, m + 1), np.ones(m), Y, np.array([0])
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [1.0] * 20,
-        [2.0, 2, 2, 1, 1, 0, 0, 0],
-        [1.0] + [0.0] * 9,
-        [0.0] * 5,
-        [1, 1 - 1e-15, 1 - 1e-14, 1 - 1e-9, 0.5, 0.5 + 1e-15, 0, 0],
-        list(10.0 ** -np.arange(20)),
-        [3e-200, 2e-200, 1e-200, 0],
-        [3e150, 2e150, 1e150, 0],
-    ],
-    ids=str,
-)
-def test_repeated_tiny_and_zero_eigenvalues(side, values):
-    for d, seed in zip((1, 2, 4) * 3, range(9), strict=True):
-        given = spectrum_rows(values, seed)
-        assert_eigenpairs(plain.cometric_rows(*given), *side.run("tangent_rows", *given, d), 1e-12)
+def random_rows(m, dtype=np.float64):
+    csr, rng = sparse_rows(60, 12, index=np.int64 if m == 33 else np.int32), np.random.default_rng(1)
+    return *csr, rng.normal(size=(60, m)).astype(dtype), rng.permutation(60)[:25]
+
+
+def long_row(degree):
+    rng = np.random.default_rng(degree)
+    row = np.array([0, degree]), rng.integers(5, size=degree), rng.uniform(size=degree)
+    return *row, rng.normal(size=(5, 6)), np.array([0])
+
+
+def signed_rows():
+    """Entries on the diagonal do not matter, whatever their sign; others may be negative by rounding."""
+    indptr, indices, weights = sparse_rows(40, 12)
+    indices[indptr[3]], weights[indptr[3]], weights[indptr[4]] = 3, -0.5, -1e-9
+    return indptr, indices, weights, np.random.default_rng(0).normal(size=(40, 6)), np.arange(1, 7)
+
+
+SPECTRA = [
+    [1.0] * 20, [2.0, 2, 2, 1, 1, 0, 0, 0], [1.0] + [0.0] * 9, [0.0] * 5,
+    [1, 1 - 1e-15, 1 - 1e-14, 1 - 1e-9, 0.5, 0.5 + 1e-15, 0, 0], list(10.0 ** -np.arange(20)),
+    [3e-200, 2e-200, 1e-200, 0], [3e150, 2e150, 1e150, 0],
+]  # fmt: skip
+ROWS = {
+    **{f"{m} columns": lambda m=m: [random_rows(m)] for m in (1, 2, 5, 20, 33, 64)},
+    **{f"{m} columns, float32": lambda m=m: [random_rows(m, np.float32)] for m in (1, 2, 5, 20, 33, 64)},
+    **{f"degree {degree}": lambda degree=degree: [long_row(degree)] for degree in (1, 8, 65, 97, 193, 1000)},
+    **{f"{values}": lambda values=values: [spectrum_rows(values, seed) for seed in range(3)] for values in SPECTRA},
+    "signs": lambda: [signed_rows()],
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_leading_eigenpairs(side, name):
+    """In every dimension, for every way to fill the scratch, and where eigenvalues are equal, tiny or zero."""
+    for given in ROWS[name]():
+        (*csr, Y, rows), m = given, given[3].shape[1]
+        H = plain.cometric_rows(*csr, Y.astype(np.float64), rows)
+        for d in range(1, min(m, 8) + 1):
+            U, sigma = side.run("tangent_rows", *given, d)
+            assert U.dtype == sigma.dtype == Y.dtype
+            assert U.shape == (len(rows), m, d) and U.flags.c_contiguous
+            assert_eigenpairs(H, U, sigma, 1e-12 if Y.dtype == np.float64 else 2e-6)
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-16), (np.float32, 1e15), (np.float64, 1e-150)])
@@ -136,15 +139,6 @@ def test_duplicate_points_and_empty_rows_have_any_basis_and_sigma_zero(side):
     assert_array_equal(U.transpose(0, 2, 1) @ U, np.broadcast_to(np.eye(2), (4, 2, 2)))
     shapes = [a.shape for a in side.run("tangent_rows", *given[:4], np.arange(0), 2)]
     assert shapes == [(0, 3, 2), (0, 2)]
-
-
-def test_entries_on_the_diagonal_and_those_below_zero(side):
-    """The first do not matter, whatever their sign; others may be negative by rounding, and are taken as they are."""
-    indptr, indices, weights = sparse_rows(40, 12)
-    Y, rows = np.random.default_rng(0).normal(size=(40, 6)), np.arange(1, 7)
-    indices[indptr[3]], weights[indptr[3]], weights[indptr[4]] = 3, -0.5, -1e-9
-    U, sigma = side.run("tangent_rows", indptr, indices, weights, Y, rows, 2)
-    assert_eigenpairs(plain.cometric_rows(indptr, indices, weights, Y, rows), U, sigma, 1e-12)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -11,22 +11,6 @@ from tests.manifolds import frames
 from tests.said import refused
 
 
-def by_determinant(U, S):
-    """R(S; i) as the paper writes it."""
-    part = U[:, list(S)]
-    gram = part.transpose(0, 2, 1) @ part
-    return 0.5 * np.log(np.linalg.det(gram) / np.prod(np.einsum("nkk->nk", gram), axis=1))
-
-
-@pytest.mark.parametrize(("d", "s"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3), (3, 4), (4, 5), (5, 7)])
-def test_scores_are_the_papers_formula(on, rng, d, s):
-    U = frames(rng, 200, 9, d)
-    sets = candidate_subsets(9, s)
-    table = np.stack([by_determinant(U, S) for S in sets], axis=1)
-    np.testing.assert_allclose(on(score_subsets)(U, sets, per_point=True), table, atol=1e-9)
-    np.testing.assert_allclose(on(score_subsets)(U, sets), table.mean(axis=0), atol=1e-10)
-
-
 def test_one_pass_knows_each_points_best_set(on, rng):
     U = frames(rng, 500, 8, 2)
     U[:3] = 0

@@ -1,4 +1,4 @@
-"""Paper-scale runs: ``python -m pytest -m slow``."""
+"""The paper's sets, memory at its scale, and held-out points, which land where a joint embedding has them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from benchmarks.new_points import held_out
 from benchmarks.sets import EXPECTED, explanation, run
 from ies_gpu import datasets
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_the_papers_sets_on_d1_to_d12():
     """111 of 120 when this was written: D1, D3 and D4 swap two nearly equal eigenvectors in one sample of eight."""
     misses = []
@@ -43,6 +43,19 @@ assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1.5 * 2**20
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [LIMITED, STRIP], ids=["D13 within 12 GB", "a strip of 100,000 within 1.5 GB"])
 def test_memory_stays_within_its_limit(code):
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "n"), [("D1", 2000), *(pytest.param(name, 10_000, marks=pytest.mark.slow) for name in ("D1", "D3", "D7"))]
+)
+def test_held_out_points(name, n):
+    row = held_out(name, n)
+    assert row.isolated == 0
+    assert row.returned < 1e-6  # training points return
+    # as near to the joint map as the training points, which were embedded twice, are to themselves
+    assert row.extension < 1.5 * row.training < 0.1
+    assert row.extension < row.nearest

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.choice.branch_and_bound import branch_sets
+from ies_gpu.choice.pool import branch_sets
 from ies_gpu.choice.search import SEARCHES
 from ies_gpu.options import TABLE
 from tests.said import refused, warned

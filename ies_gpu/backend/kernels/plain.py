@@ -1,10 +1,9 @@
 """The kernels as readable array code, for NumPy and CuPy alike: the oracle that the fused ones are compared with.
 
-A CSR matrix is passed as ``indptr, indices, data``; ``rows`` is an array of row numbers, so that a block and a sample
-are the same call. In the loops of the multilevel eigensolver cells are runs of consecutive rows that begin at
-``starts`` and end at its last entry; ``weights`` are the entries of P0, whose c-th column lives on cell c. X is a tall
-float64 array of orthonormal columns and R its residuals; P and T are directions, SP and ST their images, all tall and
-float32.
+A CSR matrix is passed as ``indptr, indices, data``; ``rows`` are row numbers: a block and a sample are the same call.
+In the multilevel eigensolver cells are runs of consecutive rows that begin at ``starts`` and end at its last entry;
+``weights`` are the entries of P0, whose c-th column lives on cell c. X is a tall float64 array of orthonormal columns,
+R its residuals; P and T are directions, SP and ST their images, all tall and float32.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
 def tangent_rows_single(
     indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
 ) -> tuple[Array, Array]:
-    """Return the same, with differences of Y in float64 and what follows in float32 where float64 is slow.
+    """Return :func:`tangent_rows`, with differences of Y in float64 and what follows in float32 where float64 is slow.
 
     The tangent space is off by an angle of a few ``6e-8 sigma_1 / (sigma_d - sigma_{d+1})``, and the score of a set by
     that over the smallest singular value of its rows of the basis.
@@ -81,12 +80,13 @@ def tangent_rows_single(
     return tangent_rows(indptr, indices, weights, Y, rows, d)
 
 
-def volume_ratio(frames: Array) -> Array:
-    """Return ``det(F'F) / prod_k |f_k|^2`` of frames (..., s, d), by Gram-Schmidt.
+def log_volumes(U: Array, subsets: Array) -> Array:
+    """Return ``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0.
 
-    A determinant of F'F would lose everything below 1e-16; here only the small factor is rounded. Zeros give 0.
+    It is half the logarithm of ``det(F'F) / prod_k |f_k|^2`` for the rows F of U, by Gram-Schmidt. A determinant of F'F
+    would lose everything below 1e-16; here only the small factor is rounded. Zeros give 0.
     """
-    xp, basis = namespace(frames), list[Any]()
+    xp, frames, basis = namespace(U), U[:, subsets], list[Any]()
     ratio = xp.ones(frames.shape[:-2], dtype=frames.dtype)
     for k in range(frames.shape[-1]):
         rest = frames[..., k]
@@ -96,12 +96,6 @@ def volume_ratio(frames: Array) -> Array:
         left = (rest * rest).sum(axis=-1)
         ratio = ratio * (left / xp.where(length > 0, length, 1))
         basis.append(rest / xp.sqrt(xp.where(left > 0, left, 1))[..., None])
-    return ratio
-
-
-def log_volumes(U: Array, subsets: Array) -> Array:
-    """Return ``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0."""
-    ratio, xp = volume_ratio(U[:, subsets]), namespace(U)
     return 0.5 * xp.log(xp.clip(ratio.astype(xp.float64), FLOOR, 1.0))
 
 
@@ -195,16 +189,13 @@ def pairs_within(radius: float, rows: Array, columns: Array, *given: Any) -> tup
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
-    """Find the pairs of :func:`tile_graph` by a product in float32, and measure all of them again in float64.
-
-    For GPUs that multiply in float64 at a sixty-fourth of the speed.
-    """
+    """Find the pairs of :func:`tile_graph` by a product in float32, where float64 is slow, and measure all again."""
     xp, limit = namespace(rows), radius * radius
-    a, b, aa, bb, scale = centred(rows, columns)
+    *given, scale = centred(rows, columns)
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
     if not slack < limit:  # points so far apart that float32 cannot tell
-        return tile_graph(rows, columns, radius)
-    a, b, aa, bb = (part.astype(xp.float32) for part in (a, b, aa, bb))
+        return pairs_within(radius, rows, columns, *given, scale)
+    a, b, aa, bb = (part.astype(xp.float32) for part in given)
     i, j = xp.nonzero(aa[:, None] + bb - 2 * (a @ b.T) <= xp.float32(limit * (1 + 1e-6) + slack))
     value = xp.empty(len(i), dtype=rows.dtype)
     for part in parts(len(i), 16 * rows.shape[1]):
@@ -223,7 +214,6 @@ def near_pairs(
     Cells begin at ``starts``; ``low`` and ``high`` are their bounding boxes, and a gap whose square is above ``limit``
     rules out all pairs of two cells. Distances are those of the points times ``unit``, stored as ``storage``.
     """
-    return None
 
 
 def kd_order(Z: Array, levels: int) -> Array:
@@ -249,9 +239,6 @@ def kd_order(Z: Array, levels: int) -> Array:
         by_side = xp.argsort(side, kind="stable")
         order = order[by_side[xp.argsort(cell[by_side], kind="stable")]]
     return order
-
-
-# --- the multilevel eigensolver ---------------------------------------------------------------------------------------
 
 
 def _csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
@@ -293,8 +280,8 @@ def _merged(*factors: tuple[Array, Array, Array, int]) -> tuple[Array, ...]:
 def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
     """Return each row's mate (n,), itself where there is none: on the host, in the order of ``visits``.
 
-    A row takes of its neighbours that are still free the one with the largest ``data * scale[neighbour]``; of equal
-    ones that with the lowest number, so that the order within a row does not matter.
+    A row takes, of its neighbours that are still free, the one with the largest ``data * scale[neighbour]``, and of
+    equal ones the first by number.
     """
     mates = np.full(len(visits), -1, dtype=np.int64)
     for i in visits:
@@ -311,7 +298,7 @@ def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, vis
 def contract_pairs(indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array) -> tuple[Array, ...]:
     """Return the matrix with rows and columns of each pair added up, on the host: CSR in float32, and labels (n,).
 
-    Row c stands for the pair of ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
+    Row c stands for ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
     """
     n, cells = len(mates), len(leaders)
     labels = np.empty(n, dtype=np.int32)
@@ -387,20 +374,18 @@ def _side_by_side(*parts: Array) -> Array:
 def inner(A: Array, B: Array) -> Array:
     """Return ``A' B`` in float64."""
     blocks = parts(len(A), 8 * (A.shape[1] + B.shape[1]))
-    return reduce(add, (A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks))
+    wide = (tuple(M[rows].astype("float64", copy=False) for M in (A, B)) for rows in blocks)
+    return reduce(add, (left.T @ right for left, right in wide))
 
 
 def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, ...]:
     """Return ``X'R, X'Y, R'Y, Y'Y, Y'SY`` in float64, with ``Y = [P, T]``."""
-    blocks = parts(len(X), 24 * (P.shape[1] + T.shape[1]))
-    return added_up([gram_of_rows(rows, X, R, P, SP, T, ST) for rows in blocks])
-
-
-def gram_of_rows(rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, ...]:
-    """Return what some rows add to :func:`gram`."""
-    Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
-    left, right = X[rows].T, R[rows].astype("float64")
-    return left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY
+    found = []
+    for rows in parts(len(X), 24 * (P.shape[1] + T.shape[1])):
+        Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
+        left, right = X[rows].T, R[rows].astype("float64")
+        found.append((left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY))
+    return added_up(found)
 
 
 def added_up(parts: list[tuple[Array, ...]]) -> Any:
@@ -423,34 +408,26 @@ def update(
         T   <-  V[:, active] - X b
         ST  <-  SV[:, active] - X values_before b - R b
 
-    X has float64 and the other tall arrays float32. Of X and R as many columns are read as ``from_X`` has rows.
+    X has float64 and the other tall arrays float32. Of X and R as many columns are read as ``from_X`` has rows. Only X
+    is computed in float64: what goes into float32 arrays is no better than SP and ST are.
     """
-    given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
-    blocks = parts(len(X), 48 * (P.shape[1] + T.shape[1]))
-    return reduce(add, (column_sums(left * left) for left in (update_rows(rows, *given) for rows in blocks)))
-
-
-def update_rows(
-    rows: slice, X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array,
-    from_Y: Array, values: Array, active: Array,
-) -> Array:  # fmt: skip
-    """Take the step of :func:`update` for some rows; return their residuals.
-
-    Only X is computed in float64: what goes into float32 arrays is no better than SP and ST are.
-    """
-    q, k, a = len(from_X), len(values), len(active)
-    X_once, from_rest, from_R, from_Y_once, values = (
-        part.astype("float32") for part in (X[rows, :q], from_X[:, k:], from_R, from_Y, values)
+    q, k, a, squares = len(from_X), len(values), len(active), 0.0
+    from_rest, from_R, from_Y_once, values = (
+        part.astype("float32") for part in (from_X[:, k:], from_R, from_Y, values)
     )
-    V = _side_by_side(P[rows], T[rows]) @ from_Y
-    SV = namespace(SP).concatenate([SP[rows], ST[rows]], axis=1) @ from_Y_once
-    old, rest, image = X[rows, :q] @ from_X[:, :k], X_once @ from_rest, R[rows, :q] @ from_R
-    T[rows, :a] = V[:, active] + rest[:, k : k + a]
-    image[:, k:] += SV[:, active]
-    ST[rows, :a] = image[:, k:] + rest[:, k + a :]
-    X[rows] = old + V
-    SV -= V.astype("float32") * values
-    SV += rest[:, :k]
-    SV += image[:, :k]
-    R[rows] = SV
-    return SV
+    for rows in parts(len(X), 48 * (P.shape[1] + T.shape[1])):
+        V = _side_by_side(P[rows], T[rows]) @ from_Y
+        SV = namespace(SP).concatenate([SP[rows], ST[rows]], axis=1) @ from_Y_once
+        old, rest = X[rows, :q] @ from_X[:, :k], X[rows, :q].astype("float32") @ from_rest
+        image = R[rows, :q] @ from_R
+        T[rows, :a] = V[:, active] + rest[:, k : k + a]
+        image[:, k:] += SV[:, active]
+        ST[rows, :a] = image[:, k:] + rest[:, k + a :]
+        X[rows] = old + V
+        SV -= V.astype("float32") * values
+        SV += rest[:, :k]
+        SV += image[:, :k]
+        R[rows] = SV
+        host = isinstance(SV, np.ndarray)  # of einsum CuPy would make matrix products
+        squares = squares + (np.einsum("ij,ij->j", SV, SV) if host else column_sums(SV * SV))
+    return squares

@@ -1,14 +1,14 @@
 """The kernels for the host, fused and threaded with Numba.
 
-Results do not depend on the number of threads: a row is computed by one thread, and sums over points are taken in
-parts of a fixed size and order. Nothing is compiled on import; what a first call compiles is kept on disk.
+Results do not depend on the number of threads: a row is computed by one, and sums over points are taken in parts of a
+fixed size and order. Nothing is compiled on import; what a first call compiles is kept on disk.
 """
 
 from __future__ import annotations
 
 from .. import kernels_in, plain
-from . import neighbours, products, scores, tangent, tasks
+from . import neighbours, products, tangent, tasks
 
-globals().update(kernels_in(plain, tasks, neighbours, products, scores, tangent))
+globals().update(kernels_in(plain, tasks, neighbours, products, tangent))
 
 NAME = "numba"

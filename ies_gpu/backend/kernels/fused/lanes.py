@@ -1,8 +1,8 @@
 """Eight numbers side by side, as a type for jitted code: one problem in each lane, one instruction for all.
 
-Loops over small matrices are too short for the vectoriser, and what it makes of them depends on what is inlined where.
-With this type the algorithm is written as if for one number. It needs no licence to reorder sums, and its results do
-not depend on the compiler's mood. Where vectors are shorter, LLVM splits the operations.
+Loops over small matrices are too short for the vectoriser: one point at a time, tangent bases take twice as long. With
+this type the algorithm is written as if for one number. Sums need not be reordered, so that results do not depend on
+the compiler's mood. Where vectors are shorter, LLVM splits the operations.
 """
 
 from __future__ import annotations
@@ -110,10 +110,7 @@ def _pointer(context: Any, builder: Any, lanes: Any, kind: Any, array: Any, plac
 
 @intrinsic
 def load(typing: Any, array: Any, place: Any) -> Any:
-    """Eight consecutive numbers of a flat contiguous array, from ``place`` on.
-
-    As every intrinsic of Numba, this returns the types of a call and what writes its machine code.
-    """
+    """Eight numbers of a flat array from ``place`` on; as intrinsics do, it returns types and what writes code."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = context.get_value_type(signature.return_type)

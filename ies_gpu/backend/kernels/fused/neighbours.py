@@ -1,7 +1,4 @@
-"""Points and their neighbours: the order in space, pairs within a radius.
-
-See :mod:`..plain` for what each one returns.
-"""
+"""Points and their neighbours: the order in space, and pairs within a radius; :mod:`..plain` says what is returned."""
 
 from __future__ import annotations
 
@@ -18,9 +15,6 @@ SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 ta
 FEW = 20  # coordinates up to which direct differences beat the matrix product
 BLOCK = 256  # columns whose squared distances stay in the first-level cache
 TILE_ROWS = 32  # rows in one task of the graph
-
-
-# --- order in space: a KD-tree with cuts at medians ------------------------------------------------------------------
 
 
 @compiled()
@@ -53,7 +47,6 @@ def select(keys, places, low, high, k, seed):
 
 @compiled()
 def widest_side(points, places, low, high):
-    """The coordinate with the largest extent over some points, the first of equal ones."""
     best, widest = 0, -1.0
     for k in range(points.shape[1]):
         least, most = np.inf, -np.inf
@@ -67,7 +60,7 @@ def widest_side(points, places, low, high):
 
 @compiled(entry=True)
 def cut_cells(Z, order, level, cell, until, points, places, keys):
-    """Cut one cell of a level, its halves and so on, down to level ``until``; the order changes within the cell."""
+    """Cut one cell of a level at its median, its halves and so on, down to level ``until``."""
     n = len(Z)
     begin, end = (n * cell) >> level, (n * (cell + 1)) >> level
     for p in range(end - begin):  # a copy of the cell: from here on its points are close in memory
@@ -92,9 +85,7 @@ def cut_cells(Z, order, level, cell, until, points, places, keys):
 
 def kd_order(Z: Array, levels: int) -> Array:
     """Return the cells of plain, up to ties; the order within the last cells is not sorted."""
-    Z = np.ascontiguousarray(Z)
-    order = np.arange(len(Z))
-    level = 0
+    Z, order, level = np.ascontiguousarray(Z), np.arange(len(Z)), 0
     while level < levels:
         until = levels if level == SUBTREES else level + 1
 
@@ -106,9 +97,6 @@ def kd_order(Z: Array, levels: int) -> Array:
         in_threads(task, 1 << level, 1)
         level = until
     return order
-
-
-# --- pairs within a radius -------------------------------------------------------------------------------------------
 
 
 @compiled()
@@ -154,13 +142,11 @@ def ball_task(rows, columns, limit, first, last, squared, counts, indices, dista
 
 
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, ...]:
-    limit = float(radius) * float(radius)
     if not len(rows) or not len(columns):
         return np.zeros(len(rows), dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=rows.dtype)
     if rows.shape[1] <= FEW:
-        wide = np.ascontiguousarray(rows, dtype=np.float64)
-        across = np.ascontiguousarray(columns.T, dtype=np.float64)
-        memory = threading.local()
+        wide, across = (np.ascontiguousarray(points, dtype=np.float64) for points in (rows, columns.T))
+        limit, memory = float(radius) * float(radius), threading.local()
 
         def task(first: int, last: int) -> Array:
             if not hasattr(memory, "indices"):  # of which only what is written becomes real memory

@@ -1,7 +1,6 @@
-"""Products with sparse matrices, and the loops of the multilevel eigensolver, fused and threaded.
+"""Products with sparse matrices, and the loops of the multilevel eigensolver; :mod:`..plain` says what each one does.
 
-See :mod:`..plain` for what each one does. Each chunk of rows writes its own rows, and sums are added up in the order of
-the chunks: the result does not depend on who did what.
+Each chunk of rows writes its own, and sums are added up in the order of chunks: it does not matter who did what.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, starts_of
-from ..plain import added_up, gram_of_rows, step_lengths, update_rows
+from .. import plain
 from .lanes import lanes_of, load, store
 from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
@@ -43,7 +42,7 @@ def multiply_vector(indptr, indices, data, V, zero, begin, end, out):
 
 @compiled(fast=True, entry=True)
 def multiply_block(indptr, indices, data, V, begin, end, out):
-    """The same for several columns, four nonzeros in one pass over the result."""
+    """Rows ``begin`` to ``end`` of ``out = A V`` for several columns, four nonzeros in one pass over the result."""
     for i in range(begin, end):
         first, last = indptr[i], indptr[i + 1]
         columns, entries, total = indices[first:last], data[first:last], out[i]
@@ -80,9 +79,6 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     return out
 
 
-# --- levels ----------------------------------------------------------------------------------------------------------
-
-
 @compiled(fused=True, entry=True)
 def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
     for i in range(first, last):
@@ -112,10 +108,10 @@ def sort_part(values, first, last):
 def added_rows(
     indptr, indices, data, rows, starts, left, labels, right, pairs, total, seen, first, last, counts, columns, sums
 ):  # fmt: skip
-    """Groups of rows of ``diag(left) A diag(right)`` added up, and in them all columns of one label.
+    """Groups of rows of ``diag(left) A diag(right)`` added up in ``total``, and in them all columns of one label.
 
-    They are added up in the dense row ``total``; ``seen`` says which of its entries belong to this group. Rows are
-    sorted; those of ``pairs`` are not, and have no diagonal.
+    The group that an entry of ``total`` is of is in ``seen``. Rows are sorted; those of ``pairs`` are not, and have no
+    diagonal.
     """
     place = np.int64(0)  # not 0 alone, for which sort_part would be compiled as well
     for c in range(first, last):
@@ -141,9 +137,8 @@ def added_rows(
 
 
 def add_rows(
-    matrix: tuple[Array, ...], rows: Array, starts: Array, left: Array, labels: Array, right: Array, n_labels: int,
-    pairs: bool = False,
-) -> tuple[Array, ...]:  # fmt: skip
+    matrix: Any, rows: Array, starts: Array, left: Array, labels: Array, right: Array, size: int, pairs: bool = False
+) -> tuple[Array, ...]:
     """Return what :func:`added_rows` makes of the groups ``rows[starts[c] : starts[c + 1]]``, as CSR."""
     groups = len(starts) - 1
     counts, ends = np.empty(groups, dtype=np.int64), starts_of(np.diff(matrix[0])[rows])
@@ -151,7 +146,7 @@ def add_rows(
     def chunk(first: int, last: int) -> tuple[Array, Array]:
         room = int(ends[starts[last]] - ends[starts[first]])
         found = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        scratch = np.empty(n_labels), np.full(n_labels, -1)
+        scratch = np.empty(size), np.full(size, -1)
         used = added_rows(*matrix, rows, starts, left, labels, right, pairs, *scratch, first, last, counts, *found)
         return found[0][:used].copy(), found[1][:used].copy()
 
@@ -160,9 +155,8 @@ def add_rows(
 
 
 def merge_columns(indptr: Array, indices: Array, data: Array, starts: Array, weights: Array) -> tuple[Array, ...]:
-    n, cells = len(indptr) - 1, len(starts) - 1
-    labels = np.repeat(np.arange(cells, dtype=np.int32), np.diff(starts))
-    each, ones = np.arange(n + 1), np.ones(n, dtype=np.float32)
+    cells, each = len(starts) - 1, np.arange(len(indptr))
+    labels, ones = np.repeat(np.arange(cells, dtype=np.int32), np.diff(starts)), np.ones(len(each), dtype=np.float32)
     return add_rows((indptr, indices, data), each[:-1], each, ones, labels, weights, cells)
 
 
@@ -190,8 +184,7 @@ def matched(indptr, indices, data, scale, visits, mates):
 
 
 def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
-    mates = np.full(len(visits), -1, dtype=np.int64)
-    matched(indptr, indices, data, scale, visits, mates)
+    matched(indptr, indices, data, scale, visits, mates := np.full(len(visits), -1, dtype=np.int64))
     return mates
 
 
@@ -222,8 +215,7 @@ def add_entry(indices, data, right, V, stride, width, scaled, p, s0, s1, s2, s3)
 def _product(width: int, scaled: bool) -> Any:
     """A product of fixed width, whose sums stay in registers; even and odd entries have their own, so that none waits.
 
-    The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy. V and out
-    are flat, with rows of length ``stride``.
+    The scaled one is with ``diag(left) A diag(right)``. V and out are flat, with rows of length ``stride``.
     """
 
     @compiled(fused=True, entry=True)
@@ -253,16 +245,15 @@ def _product(width: int, scaled: bool) -> Any:
 
 
 def in_eights(V: Array) -> Array:
-    """V with as many columns of zeros as make their number a multiple of eight: mostly V itself."""
-    missing = -V.shape[1] % 8
-    return np.concatenate([V, np.zeros((len(V), missing), V.dtype)], axis=1) if missing else np.ascontiguousarray(V)
+    """Return V with columns of zeros up to a multiple of eight: mostly V itself."""
+    zeros = np.zeros((len(V), -V.shape[1] % 8), V.dtype)
+    return np.concatenate([V, zeros], axis=1) if zeros.size else np.ascontiguousarray(V)
 
 
 def _chunk_product(matrix: tuple[Any, Any, Any], root: Any, V: Array, first: int, last: int, out: Array) -> None:
     """Rows ``first`` to ``last`` of the product with what :func:`in_eights` gives."""
-    indptr, indices, data = matrix
+    (indptr, indices, data), stride = matrix, V.shape[1]
     left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
-    stride = V.shape[1]
     whole = out if out.shape[1] == stride else np.empty((last - first, stride), dtype=np.float32)
     for begin in range(0, stride, WIDEST):
         product = _product(min(WIDEST, stride - begin), root is not None)
@@ -276,8 +267,7 @@ def block_product(
     indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
     root: Any = None,
 ) -> Array:  # fmt: skip
-    n, wide = len(indptr) - 1, in_eights(V)
-    out = np.empty((n, V.shape[1]), dtype=np.float32)
+    wide, out = in_eights(V), np.empty((len(indptr) - 1, V.shape[1]), dtype=np.float32)
 
     def chunk(first: int, last: int) -> None:
         rows = out[first:last]
@@ -286,7 +276,7 @@ def block_product(
             rows *= scale
             rows += R[first:last] if chosen is None else R[first:last, chosen[0]] * chosen[1]
 
-    in_threads(chunk, n, SPARSE_CHUNK)
+    in_threads(chunk, len(out), SPARSE_CHUNK)
     return out
 
 
@@ -305,9 +295,6 @@ def restrict(starts: Array, weights: Array, R: Array) -> Array:
     out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
     in_threads(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
     return out
-
-
-# --- conjugate gradients ---------------------------------------------------------------------------------------------
 
 
 @compiled(fused=True, entry=True)
@@ -342,20 +329,18 @@ def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P:
     wide = in_eights(P)
 
     def chunk(first: int, last: int) -> Array:
-        total = np.zeros(P.shape[1])
         _chunk_product((indptr, indices, data), None, wide, first, last, image[first:last])
-        shifted_rows(shift, P, image, first, last, total)
+        shifted_rows(shift, P, image, first, last, total := np.zeros(P.shape[1]))
         return total
 
     return np.sum(in_threads(chunk, len(P), SPARSE_CHUNK), axis=0)
 
 
 def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature: Array) -> Array:
-    step = step_lengths(square, curvature)
+    step = plain.step_lengths(square, curvature)
 
     def chunk(first: int, last: int) -> Array:
-        total = np.zeros(P.shape[1])
-        descended(Z, R, P, image, step, first, last, total)
+        descended(Z, R, P, image, step, first, last, total := np.zeros(P.shape[1]))
         return total
 
     return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0) + 1e-30
@@ -366,27 +351,19 @@ def turn(R: Array, P: Array, left: Array, square: Array) -> None:
     in_threads(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
 
 
-# --- tall and skinny -------------------------------------------------------------------------------------------------
-
-
 def inner(A: Array, B: Array) -> Array:
-    def chunk(first: int, last: int) -> Array:
-        return A[first:last].astype(np.float64, copy=False).T @ B[first:last].astype(np.float64, copy=False)
-
-    return sum(in_threads(chunk, len(A), CHUNK))
+    return sum(in_threads(lambda a, b: plain.inner(A[a:b], B[a:b]), len(A), CHUNK))
 
 
 def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, ...]:
-    return added_up(in_threads(lambda a, b: gram_of_rows(slice(a, b), X, R, P, SP, T, ST), len(X), CHUNK))
+    tall = X, R, P, SP, T, ST
+    return plain.added_up(in_threads(lambda a, b: plain.gram(*(part[a:b] for part in tall)), len(X), CHUNK))
 
 
 def update(
     X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
     values: Array, active: Array,
 ) -> Array:  # fmt: skip
-    def chunk(first: int, last: int) -> Array:
-        given = X, R, P, SP, T, ST, from_X, from_R, from_Y, values, active
-        residual = update_rows(slice(first, last), *given)
-        return np.einsum("ij,ij->j", residual, residual)
-
-    return np.sum(in_threads(chunk, len(X), CHUNK), axis=0)
+    small = from_X, from_R, from_Y, values, active
+    work = lambda a, b: plain.update(X[a:b], R[a:b], P[a:b], SP[a:b], T[a:b], ST[a:b], *small)  # noqa: E731
+    return np.sum(in_threads(work, len(X), CHUNK), axis=0)

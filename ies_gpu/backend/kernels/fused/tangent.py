@@ -1,13 +1,15 @@
-"""Co-metric and tangent basis of each row, fused: eigenvectors of eight small matrices at a time.
+"""Tangent bases and the volumes of sets in them, fused: eight small matrices, or points, side by side, in float64.
 
-Jitted functions call only jitted functions of their own file: Numba's cache notices a change of the file that a
-kernel is in, not of the files that it calls. After a change of :mod:`.lanes`, empty the cache.
+See :mod:`..plain` for what is returned. Jitted functions call only jitted functions of their own file: Numba's cache
+notices a change of the file that a kernel is in, not of the files that it calls. After a change of :mod:`.lanes`,
+empty the cache.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +25,9 @@ CERTAIN = 1e-14  # distance, relative to the trace, within which an eigenvalue i
 STEPS = 10  # of Laguerre's method, which needs four or five; then bisection
 HALVINGS = 56
 SOLVES = 3  # of inverse iteration: one more than is nearly always enough
-
-
-# --- co-metric -------------------------------------------------------------------------------------------------------
+POINTS = 8 * LANES  # points of one round: the product of eight ratios above 1e-30 takes one logarithm
+TASK = 512  # points in one task of the scores: one partial total for each set
+FLOOR = plain.FLOOR
 
 
 @compiled(fast=True)
@@ -70,15 +72,11 @@ def cometric_task(starts, stops, indices, weights, Y, rows, apart, H, A, traces)
                 out[(a * m + b) * LANES + lane] = H[a, b] * factor if ordinary else 0.0
 
 
-# --- leading eigenvectors of eight small symmetric matrices of norm about 1 ------------------------------------------
-
-
 @compiled()
 def tridiagonalise(A, m, diagonal, off, work):
     """Householder's reduction from the last row up, on the lower triangle; row k of A becomes v of I - v v'."""
     for k in range(m - 1, 1, -1):
-        row = k * m * LANES
-        square = lanes_of(0.0)
+        row, square = k * m * LANES, lanes_of(0.0)
         for c in range(k - 1):
             x = load(A, row + c * LANES)
             square += x * x
@@ -102,9 +100,8 @@ def tridiagonalise(A, m, diagonal, off, work):
                 store(work, c, load(work, c) + a * x)
             dot += x * (entry + entry + load(A, base + r * LANES) * x)
             store(work, r * LANES, entry + load(A, base + r * LANES) * x)
-        half = 0.5 * dot
         for c in range(0, k * LANES, LANES):
-            store(work, c, load(work, c) - half * load(A, row + c))
+            store(work, c, load(work, c) - 0.5 * dot * load(A, row + c))
         for r in range(k):
             x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
             for c in range(0, (r + 1) * LANES, LANES):
@@ -117,12 +114,8 @@ def tridiagonalise(A, m, diagonal, off, work):
 
 @compiled()
 def rescaling(q):
-    """A factor that brings a characteristic polynomial back to 1: only signs and ratios are used.
-
-    Every four steps are enough: a step makes it smaller by a factor of 1e-20 or so, at worst.
-    """
-    size = abs(q)
-    return where(size > 1e-290, 1.0 / size, 1e290)
+    """A factor that brings a characteristic polynomial back to 1, from which four steps lead to 1e-80 or so."""
+    return where(abs(q) > 1e-290, 1.0 / abs(q), 1e290)
 
 
 @compiled()
@@ -146,8 +139,8 @@ def count_above(diagonal, off, m, x):
 @compiled()
 def laguerre_step(diagonal, off, m, x, values, k):
     """The next step down from x, above the eigenvalue k, with those before it divided out."""
-    p, q, dp, dq, sp, sq = lanes_of(0.0), lanes_of(1.0), lanes_of(0.0), lanes_of(0.0), lanes_of(0.0), lanes_of(0.0)
-    square = lanes_of(0.0)
+    p = dp = dq = sp = sq = square = lanes_of(0.0)
+    q = lanes_of(1.0)
     for i in range(0, m * LANES, LANES):
         t = x - load(diagonal, i)
         p, q, dp, dq, sp, sq = (
@@ -173,14 +166,12 @@ def laguerre_step(diagonal, off, m, x, values, k):
 @compiled()
 def leading_values(diagonal, off, m, d, values):
     """The d leading eigenvalues, by Laguerre's method, or by halving where counts do not prove its result."""
-    bound = lanes_of(0.0)
-    before = lanes_of(0.0)
+    bound = before = lanes_of(0.0)
     for i in range(0, m * LANES, LANES):
         e = abs(load(off, i))
         reach = abs(load(diagonal, i)) + e + before
         bound, before = where(reach > bound, reach, bound), e
-    bound = 1.001 * bound
-    last = bound
+    last = bound = 1.001 * bound
     for k in range(d):
         x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
         for _ in range(STEPS):
@@ -204,10 +195,7 @@ def leading_values(diagonal, off, m, d, values):
 
 @compiled()
 def factor_shifted(diagonal, off, m, shift, lu):
-    """LU with row exchanges of the tridiagonal matrix less ``shift``.
-
-    Rows of lu: U's diagonal, inverted, the two beside it, L, and 1 where rows were exchanged.
-    """
+    """LU of the tridiagonal matrix less ``shift``: U's inverse diagonal, the two beside it, L, 1 for exchanged rows."""
     row = m * LANES
     current, right = load(diagonal, 0) - shift, load(off, 0)
     for i in range(0, row - LANES, LANES):
@@ -229,7 +217,7 @@ def factor_shifted(diagonal, off, m, shift, lu):
 
 @compiled()
 def solve_shifted(lu, m, x, forward):
-    """Solve with the factors in place; the first half may be left out for an arbitrary start."""
+    """Solve in place; the first half may be left out for an arbitrary start."""
     row = m * LANES
     if forward:
         value = load(x, 0)
@@ -238,8 +226,7 @@ def solve_shifted(lu, m, x, forward):
             store(x, i, where(swap, following, value))
             value = where(swap, value - factor * following, following - factor * value)
         store(x, row - LANES, value)
-    after = load(x, row - LANES) * load(lu, row - LANES)
-    second = lanes_of(0.0)
+    after, second = load(x, row - LANES) * load(lu, row - LANES), lanes_of(0.0)
     store(x, row - LANES, after)
     for i in range(row - 2 * LANES, -1, -LANES):
         value = load(x, i) - load(lu, row + i) * after - load(lu, 2 * row + i) * second
@@ -250,8 +237,7 @@ def solve_shifted(lu, m, x, forward):
 @compiled()
 def orthonormalise(vectors, k, m):
     """Make row k of length 1 and orthogonal to the rows before it; returns its square before the last scaling."""
-    row = m * LANES
-    square = lanes_of(0.0)
+    row, square = m * LANES, lanes_of(0.0)
     for attempt in range(3):  # the last round takes nothing away, unless the one before left only rounding errors
         square = lanes_of(0.0)
         for i in range(k * row, (k + 1) * row, LANES):
@@ -273,8 +259,8 @@ def orthonormalise(vectors, k, m):
 @compiled()
 def tridiagonal_residual(diagonal, off, m, value, vectors, k):
     """Largest entry of ``T x - value x`` for row k; NaN where x has one."""
-    row, worst = k * m * LANES, lanes_of(0.0)
-    before, x, left = lanes_of(0.0), load(vectors, row), lanes_of(0.0)
+    row = k * m * LANES
+    worst, before, x, left = lanes_of(0.0), lanes_of(0.0), load(vectors, row), lanes_of(0.0)
     for i in range(0, m * LANES, LANES):
         right = load(off, i)
         after = load(vectors, row + i + LANES) if i < (m - 1) * LANES else lanes_of(0.0)
@@ -331,18 +317,15 @@ def eigenpairs_task(matrices, traces, m, d, diagonal, off, lu, values, vectors, 
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
-    """Return the bytes of the results, and of what they are copied to."""
-    return 16.0 * (m * d + d + 2)
+    return 16.0 * (m * d + d + 2)  # of the results, and of what they are copied to
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
-    """Compute in float64 what :func:`.plain.tangent_rows` returns, in the dtype of Y."""
     indptr, indices, weights, Y = (np.ascontiguousarray(array) for array in (indptr, indices, weights, Y))
     rows = np.ascontiguousarray(rows, dtype=np.int64)
     starts, stops = indptr[rows].astype(np.int64), indptr[rows + 1].astype(np.int64)
-    m = Y.shape[1]
-    U, sigma, good = np.empty((len(rows), m, d)), np.empty((len(rows), d)), np.empty(len(rows), dtype=np.bool_)
-    memory = threading.local()
+    (n,), m, memory = rows.shape, Y.shape[1], threading.local()
+    U, sigma, good = np.empty((n, m, d)), np.empty((n, d)), np.empty(n, dtype=np.bool_)
 
     def task(first: int, last: int) -> None:
         # the first kernel depends on the types of the input, the others are for float64 alone
@@ -357,8 +340,111 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
         cometric_task(starts[own], stops[own], indices, weights, Y, rows[own], *scratch)
         eigenpairs_task(memory.matrices, traces, m, d, *memory.batch, U[own], sigma[own], good[own])
 
-    in_threads(task, len(rows), ROWS)
+    in_threads(task, n, ROWS)
     for r in np.flatnonzero(~good):  # LAPACK knows what to do; one by one, since sums may depend on the company
         own = Y.astype(np.float64, copy=False), rows[r : r + 1]
         U[r], sigma[r] = plain.tangent_rows(indptr, indices, weights, *own, d)
     return U.astype(Y.dtype, copy=False), sigma.astype(Y.dtype, copy=False)
+
+
+@compiled()
+def volume_ratios(frames, subset, s, d, basis, inverse):
+    """``det(F'F) / prod |f_k|^2`` of one set at eight points, by Gram-Schmidt as in plain, without roots."""
+    ratio = lanes_of(1.0)
+    for k in range(d):
+        length, left, own = lanes_of(0.0), lanes_of(0.0), k * s * LANES
+        for j in range(s):
+            x = load(frames, (subset[j] * d + k) * LANES)
+            store(basis, own + j * LANES, x)
+            length += x * x
+        for e in range(k):
+            dot, other = lanes_of(0.0), e * s * LANES
+            for j in range(0, s * LANES, LANES):
+                dot += load(basis, other + j) * load(basis, own + j)
+            dot = dot * load(inverse, e * LANES)
+            for j in range(0, s * LANES, LANES):
+                store(basis, own + j, load(basis, own + j) - dot * load(basis, other + j))
+        for j in range(own, own + s * LANES, LANES):
+            left += load(basis, j) * load(basis, j)
+        ratio = ratio * (left / where(length > 0.0, length, 1.0))
+        store(inverse, k * LANES, where(left > 0.0, 1.0 / left, 0.0))
+    ratio = where(ratio < FLOOR, FLOOR, ratio)  # written so that NaN stays NaN
+    return where(ratio > 1.0, 1.0, ratio)
+
+
+@compiled(entry=True)
+def score_task(U, subsets, first, last, frames, basis, inverse, state, totals, best, best_score, table):
+    """Scores of a few points: totals and best sets, or (where it has rows) all of them into ``table``.
+
+    Rows of ``state``, one number per point: the highest ratio so far, its set, 1 (0 beyond the last point), ratios.
+    """
+    m, d, s = U.shape[1], U.shape[2], subsets.shape[1]
+    lead, which, real, ratios = state[0], state[1], state[2], state[3]
+    for start in range(first, last, POINTS):
+        count = min(POINTS, last - start)
+        for p in range(POINTS):
+            lead[p], which[p], real[p] = -1.0, 0.0, 1.0 if p < count else 0.0
+            for a in range(m):
+                for k in range(d):
+                    frames[p // LANES, (a * d + k) * LANES + p % LANES] = U[start + p, a, k] if p < count else 0.0
+        for q in range(len(subsets)):
+            product = lanes_of(1.0)
+            for part in range(POINTS // LANES):
+                place = part * LANES
+                ratio = volume_ratios(frames[part], subsets[q], s, d, basis, inverse)
+                better = ratio > load(lead, place)  # strict: the first of equal sets stays
+                store(which, place, where(better, np.float64(q), load(which, place)))
+                store(lead, place, where(better, ratio, load(lead, place)))
+                store(ratios, place, ratio)
+                product = product * where(load(real, place) > 0.5, ratio, 1.0)
+            if len(table) > 0:
+                for p in range(count):
+                    table[start + p, q] = 0.5 * math.log(ratios[p])
+            else:
+                store(ratios, 0, product)
+                for p in range(LANES):
+                    totals[q] += 0.5 * math.log(ratios[p])
+        if len(table) == 0:
+            for p in range(count):
+                best[start + p] = np.int64(which[p])
+                best_score[start + p] = 0.5 * math.log(lead[p]) if lead[p] > 0.0 else np.nan
+
+
+def score_bytes(q: int, s: int, d: int) -> float:
+    return 8.0 * (q + 64)  # the sets are walked one at a time
+
+
+table_bytes = score_bytes  # of log_volumes, which walks them too
+
+
+def score_rows(U: Array, subsets: Array, first: int, last: int, *written: Array) -> None:
+    """Call :func:`score_task` with what it works in."""
+    m, d, s = U.shape[1], U.shape[2], subsets.shape[1]
+    frames, sizes = aligned(POINTS // LANES, m * d * LANES), (d * s * LANES, d * LANES)
+    score_task(U, subsets, first, last, frames, *map(aligned, sizes), aligned(4, POINTS), *written)
+
+
+def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
+    U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
+    which, score, table = np.zeros(len(U), dtype=np.int64), np.empty(len(U)), np.empty((0, 0))
+    # One partial total for each task and set, added in the order of the points: the number of threads cannot matter.
+    # Tasks are taken in rounds, so that the partial totals stay within about 32 MB.
+    span = TASK * max(8, min(64, (1 << 22) // max(1, len(subsets))))
+    for start in range(0, len(U), span):
+        part = U[start : start + span]
+        partial = np.zeros((-(-len(part) // TASK), len(subsets)))
+
+        def task(first: int, last: int, start: int = start, partial: Any = partial) -> None:
+            score_rows(U, subsets, start + first, start + last, partial[first // TASK], which, score, table)
+
+        in_threads(task, len(part), TASK)
+        for row in partial:
+            totals += row
+    best[:], best_score[:] = which, score
+
+
+def log_volumes(U: Array, subsets: Array) -> Array:
+    U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
+    table, none, nothing = np.empty((len(U), len(subsets))), np.empty(0), np.empty(0, dtype=np.int64)
+    in_threads(lambda a, b: score_rows(U, subsets, a, b, none, nothing, none, table), len(U), 8 * TASK)
+    return table

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -27,10 +27,10 @@ _threads: ContextVar[int] = ContextVar("threads", default=numba.config.NUMBA_NUM
 def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Callable[[Callable], Any]:
     """Decorate with ``numba.njit``, without the GIL.
 
-    ``fused`` lets products be fused into sums, in the order given; ``fast`` also lets sums be reordered, which is what
-    the vectoriser needs. An ``entry`` is called from Python: cached on disk where any folder can be written. The others
-    become part of their callers, always inlined: a call would be linked with the copy of the helper that was compiled
-    first, which the cache does not know, and results would change in their last bits.
+    ``fused`` lets products be fused into sums, in the order given; ``fast`` also lets sums be reordered, as the
+    vectoriser needs. An ``entry`` is called from Python: cached on disk where any folder can be written. The others are
+    always inlined: a call would be linked with the copy that was compiled first, which the cache does not know, and
+    results would change in their last bits.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if fast or fused:
@@ -55,7 +55,7 @@ def aligned(*shape: int) -> Array:
 
 
 def thread_count() -> int:
-    """How many threads the kernels use here."""
+    """Return how many threads the kernels use here."""
     return _threads.get()
 
 
@@ -75,24 +75,20 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[Any]:
-    """``task(first, last)`` of consecutive ranges of at most ``size`` of ``count`` rows, in as many threads as set.
+    """Return ``task(first, last)`` of ranges of at most ``size`` of ``count`` rows, in as many threads as set.
 
-    Threads take ranges as they become free, which evens out cores that are busy with something else; the results are
-    in the order of the ranges. Rows are never shared out with ``prange``, which takes three times as long to compile
-    and does not survive a fork: GNU OpenMP ends the child at its first parallel loop.
+    Threads take ranges as they become free, which evens out cores that are busy with something else. ``prange`` takes
+    three times as long to compile and does not survive a fork: GNU OpenMP ends the child at its first parallel loop.
     """
-    ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
-    workers = min(thread_count(), len(ranges))
-    results: list[Any] = [None] * len(ranges)
-    following = itertools.count()
-    failed: list[bool] = []
+    starts = range(0, count, size)
+    workers, results, following = min(thread_count(), len(starts)), list[Any]([None] * len(starts)), enumerate(starts)
 
     def work() -> None:
         try:
-            while not failed and (i := next(following)) < len(ranges):
-                results[i] = task(*ranges[i])
+            for i, first in following:
+                results[i] = task(first, min(count, first + size))
         except BaseException:  # also Ctrl-C: the other threads finish the range that they are at
-            failed.append(True)
+            deque(following, 0)
             raise
 
     # a pool does not survive a fork, so each process has its own; the calling thread is one of the workers
