@@ -233,27 +233,21 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
 
 def check_sparse_storage(name: str, matrix: Array) -> None:
     """Refuse a sparse matrix whose index arrays lead out of it: the constructors do not look, and loops would crash."""
-    way = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
-    if matrix.format in ("csr", "csc", "bsr"):
-        sides = getattr(matrix, "blocksize", (1, 1))
+    if matrix.format == "coo":
+        parts, sound = [(matrix.row, matrix.shape[0]), (matrix.col, matrix.shape[1])], True
+    elif matrix.format in ("csr", "csc", "bsr"):
+        sides, starts = getattr(matrix, "blocksize", (1, 1)), matrix.indptr
         rows, columns = matrix.shape[0] // sides[0], matrix.shape[1] // sides[1]
         major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
-        starts, stored = matrix.indptr, len(matrix.indices)
-        ends = (int(starts[0]), int(starts[-1])) if len(starts) == major + 1 else None
-        if ends != (0, stored) or len(matrix.data) != stored or bool((starts[1:] < starts[:-1]).any()):
-            text = f"its indptr must rise from 0 to {stored}, the number of its indices and data, in {major + 1} steps"
-            raise wrong(name, "damaged", f"is damaged: {text}", way)
-        parts = {"indices": (matrix.indices, minor)}
-    elif matrix.format == "coo":
-        if not len(matrix.row) == len(matrix.col) == len(matrix.data):
-            raise wrong(name, "damaged", "is damaged: its row, col and data must be of equal length", way)
-        parts = {"row": (matrix.row, matrix.shape[0]), "col": (matrix.col, matrix.shape[1])}
+        parts, sound = [(matrix.indices, minor)], len(starts) == major + 1 and bool((starts[1:] >= starts[:-1]).all())
+        sound = sound and (int(starts[0]), int(starts[-1])) == (0, len(matrix.indices))
     else:
         return
-    for part, (indices, size) in parts.items():
-        if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-            span = f"{int(indices.min())} to {int(indices.max())}"
-            text = f"is damaged: its {part} must be between 0 and {size - 1} to fit its shape, got {span}"
+    for part, size in parts:
+        inside = len(part) == 0 or (int(part.min()) >= 0 and int(part.max()) < size)
+        if not (sound and inside and len(part) == len(matrix.data)):
+            text = "is damaged: its index arrays do not fit its shape, its data, or each other"
+            way = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
             raise wrong(name, "damaged", text, way)
 
 

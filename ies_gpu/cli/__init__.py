@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     except (KeyboardInterrupt, Terminated) as stop:
         how, status = ("SIGTERM", TERMINATED) if isinstance(stop, Terminated) else ("Ctrl-C", INTERRUPTED)
         console.close()
-        console.note(f"ies-gpu: stopped by {how}")
+        console.write(f"ies-gpu: stopped by {how}")
         console.end(f"stopped by {how}", status)
         return status
     except BrokenPipeError:  # the reader of the output has closed it

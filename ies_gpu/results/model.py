@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from scipy.spatial import KDTree
 
 from ..backend import at_home, backend_of, cached_property, device_near, get_backend, to_device, to_host
 from ..backend.array import Array, column_units
-from ..choice.criterion import coordinate_names
 from ..choice.faults import mean_over
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees, moved_points
@@ -22,7 +20,7 @@ from ..options import LOCAL
 from ..parameters.judgement import unexplained_variance
 from ..run.run import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
-from .selection import Selection, check_names, names_of, turned, used_points
+from .selection import Chosen, Selection, check_names, names_of, used_points
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
 
@@ -43,7 +41,7 @@ class InverseError(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Model:
+class Model(Chosen):
     """Training points and their map: all that is needed to place new points.
 
     Make one with :meth:`Selection.model` or ``ies-gpu fit --model``.
@@ -101,17 +99,6 @@ class Model:
     alpha: float = 1.0
     n_neighbors: int | None = None
     rotation: Array = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
-        return coordinate_names(self.subset)
-
-    @property
-    @at_home
-    def embedding(self) -> Array:
-        """The training points in the chosen coordinates."""
-        return turned(self.coordinates, self.subset, self.rotation)
 
     def transform(
         self, X_new: Array, *, isolated: str = "nan", device: str = "auto", memory_limit: int | None = None,
@@ -199,18 +186,6 @@ class Model:
         X, chosen = self._invertible()
         share = unexplained_variance(X, chosen, n_neighbors=min(NEIGHBOURS, len(X) - 1))
         return InverseError((share * float(X.var(axis=0).sum())) ** 0.5, share)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, completely or not at all, without pickle.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An ``.npz`` file or a URL. :func:`load` reads it.
-        """
-        from .storage import save
-
-        save(self, path)
 
     def _invertible(self) -> tuple[Any, Any]:
         """Return the training points and their chosen coordinates."""

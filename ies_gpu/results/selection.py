@@ -40,8 +40,42 @@ class Ranking(NamedTuple):
     scores: np.ndarray
 
 
+class Chosen:
+    """What a result and a model share: chosen coordinates, and a file."""
+
+    subset: tuple[int, ...]
+    coordinates: Array
+    rotation: Array
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
+        return coordinate_names(self.subset)
+
+    @property
+    @at_home
+    def embedding(self) -> Array:
+        """The chosen coordinates (n, s), turned if there is a ``rotation``; scores are those of the eigenvectors."""
+        return self.coordinates[:, list(self.subset)] if self.rotation is None else self.coordinates @ self.rotation
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, completely or not at all, without pickle.
+
+        Arrays on a GPU are copied to the host. ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json``
+        shows all but the arrays.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``. :func:`load` reads it.
+        """
+        from .storage import save
+
+        save(self, path)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Selection:
+class Selection(Chosen):
     """The chosen coordinates and everything that led to them.
 
     :func:`select_coordinates` returns it. Arrays are on the device of the input. Below, n is the number of points used,
@@ -122,17 +156,6 @@ class Selection:
     rotation: Array = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
-        return coordinate_names(self.subset)
-
-    @property
-    @at_home
-    def embedding(self) -> Array:
-        """The chosen coordinates (n, s), turned if there is a ``rotation``; scores are those of the eigenvectors."""
-        return turned(self.coordinates, self.subset, self.rotation)
-
-    @property
     def verdict(self) -> str | None:
         """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in older files. ``findings`` say why."""
         return self.diagnostics.get("verdict")
@@ -173,21 +196,6 @@ class Selection:
         bases = bases_of(self)
         numbers = sorted(coordinate_numbers(subset, bases.shape[1]))
         return log_volumes(bases, check_spanning([numbers], bases, "subset"))[:, 0]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to a file, completely or not at all, without pickle.
-
-        Arrays on a GPU are copied to the host. ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json``
-        shows everything but the arrays.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``. :func:`load` reads it.
-        """
-        from .storage import save
-
-        save(self, path)
 
     def model(self, X: Array, *, feature_names: Sequence[str] | None = None) -> Model:
         """Return a model that places new points in the map.
@@ -291,11 +299,6 @@ class Selection:
 
     def __repr__(self) -> str:
         return summary(self)
-
-
-def turned(coordinates: Array, subset: Sequence[int], rotation: Array) -> Array:
-    """Return the chosen coordinates, or their combinations where they are turned."""
-    return coordinates[:, list(subset)] if rotation is None else coordinates @ rotation
 
 
 def with_turned(selection: Selection) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..backend import active_backend, backend_of, to_host
+from ..backend import active_backend, backend_of
 from ..embedding.graph import csr
 from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
 from ..files.archive import pack, read_header, unpack, write_archive
@@ -54,7 +54,7 @@ class Checkpoint:
     """
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
-        self.folder, self.resume, self.stages = make_folder(folder), resume, stages
+        self.folder, self.stages = make_folder(folder), stages
         self.resumed: list[str] = []
         self.notes: list[str] = []
         self.lock: int | None = lock_folder(self.folder)
@@ -87,11 +87,11 @@ class Checkpoint:
 
     def has(self, stage: str, after: str) -> bool:
         """Return whether there is a file for a stage of this job, computed from ``after``; it may be damaged."""
-        if not self.resume or not self.path(stage).exists():
-            return False
         try:
             header = read_header(self.path(stage))
             return header["fingerprint"] == self.fingerprint and header["after"] == after
+        except FileNotFoundError:
+            return False
         except Exception:  # reported when it is read
             return True
 
@@ -166,9 +166,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def make_folder(folder: Any) -> Path:
-    if "://" in os.fspath(folder):
-        text = f"{option('checkpoint')} must be a local folder, got {folder}"
-        raise refusal("checkpoint.remote", text, "mount a volume for it")
     path = Path(folder)
     if path.exists() and not path.is_dir():
         text = f"{option('checkpoint')} must be a folder, but {path} is a file"
@@ -237,37 +234,20 @@ def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian
 
 def data_digest(given: Mapping[str, Any]) -> str:
     """Return the digest of all inputs that were given."""
-    total = sha256()
-    for name, value in sorted(given.items()):
-        if value is not None:
-            total.update(f"{name}:".encode())
-            _add_input(total, name, value)
-    return total.hexdigest()
+    return content_digest(*pack({name: plain_input(name, value) for name, value in sorted(given.items())}))
 
 
-def _add_input(total: Any, name: str, value: Any) -> None:
+def plain_input(name: str, value: Any) -> Any:
+    """Return an input as plain values and arrays."""
     if isinstance(value, Laplacian):
-        total.update(f"Laplacian {value.bandwidth!r}".encode())
-        label, parts = value.operator.parts()
-        total.update(label.encode())
-        for part in parts:
-            add_array(total, to_host(part))
-        if not value.rows.stand_as_given:
-            add_array(total, value.rows.numbers)
-        if value.operator_weights is not None:
-            _add_input(total, name, value.operator_weights)
-        return
-    backend = backend_of(value)
-    if backend.sparse.issparse(value):
+        return [value.bandwidth, value.operator_weights, value.rows.numbers, *value.operator.parts()]
+    if backend_of(value).sparse.issparse(value):
         matrix = value.tocsr()
-        total.update(f"sparse {matrix.shape}".encode())
-        for part in (matrix.data, matrix.indices, matrix.indptr):
-            add_array(total, backend.to_host(part))
-        return
+        return [matrix.shape, matrix.data, matrix.indices, matrix.indptr]
     if isinstance(value, np.ma.MaskedArray) or np.dtype(getattr(value, "dtype", object)).hasobject:
         # bytes of objects are addresses, and a mask is no part of the bytes
         value = check_real_array(name, value, np.ndim(value))
-    add_array(total, backend.to_host(value))
+    return value
 
 
 def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:

@@ -15,25 +15,12 @@ from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from .. import __version__
-from ..backend import (
-    Backend,
-    Do,
-    Step,
-    active_backend,
-    backend_of,
-    call,
-    device_near,
-    get_backend,
-    reporting,
-    step,
-    to_device,
-    to_host,
-)
+from ..backend import Backend, active_backend, backend_of, device_near, get_backend, reporting, step, to_device, to_host
 from ..backend.array import Array
 from ..backend.cpu import peak_memory
 from ..backend.kernels import plain
@@ -45,8 +32,11 @@ from ..embedding.graph import SPHERICAL, points_in_metric
 from ..embedding.laplacian import Laplacian
 from ..findings import Finding, IESWarning, OutOfMemoryError, listen, option, refusal, teller, warning, without_repeats
 from ..options import ENTRIES, Options, is_auto
-from ..validation import check_array, check_integer, check_points
+from ..validation import check_integer, check_points, check_real_array
 from .checkpoint import Checkpoint, Saved, data_digest, packed_laplacian, packed_matrix, unpacked_laplacian
+
+if TYPE_CHECKING:
+    from ..backend import Do, Step
 
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 AUDIT_TOLERANCE = {"float64": 1e-7, "mixed": 1e-4, "float32": 1e-2}
@@ -102,14 +92,11 @@ class Inputs(NamedTuple):
         """Return the number of eigenvectors that were given, or else the number requested."""
         if "coordinates" not in self.values:
             return otherwise
-        coordinates = self.values["coordinates"]
-        shape = getattr(coordinates, "shape", None) or check_array("coordinates", coordinates).shape
-        if len(shape) != 2:
-            return otherwise
-        if check_integer("n_components", otherwise, low=1) not in (shape[1], Options.n_components):
-            text = f"{option('n_components', otherwise)} differs from the {shape[1]} columns of coordinates"
+        m = check_real_array("coordinates", self.values["coordinates"], 2).shape[1]
+        if check_integer("n_components", otherwise, low=1) not in (m, Options.n_components):
+            text = f"{option('n_components', otherwise)} differs from the {m} columns of coordinates"
             raise refusal("n_components.coordinates", text, "leave it out, or pass as many columns and eigenvalues")
-        return int(shape[1])
+        return int(m)
 
 
 class Log:
@@ -270,8 +257,7 @@ class Run:
 
     def _load(self, step: Step, compute: partial[Any], digest: str) -> Any:
         """Return the heavy part of a saved result; where it is missing or damaged, the result, computed again."""
-        saved = self._read(step.heavy_name, digest)
-        if saved is not None:
+        if (saved := self._read(step.heavy_name, digest)) is not None:
             return saved.content
         result = self._computed(step, compute)
         self._write_heavy(step, result, digest)
@@ -283,9 +269,8 @@ class Run:
         if not self.checkpoint.has(name, after):
             return None
         with self.log.stage(f"resume {name}"):
-            saved = self.checkpoint.read(name)
-        if saved is None:
-            return None
+            if (saved := self.checkpoint.read(name)) is None:
+                return None
         for kernel, difference in saved.state["audit"].items():
             self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
         self.log.seconds = saved.state["seconds"] | self.log.seconds
@@ -368,7 +353,7 @@ def checked_points(X: Any, options: Options, backend: Backend) -> Array:
     "graph", composite=True, pack=packed_laplacian, unpack=unpacked_laplacian, heavy=packed_matrix,
     heavy_name="laplacian",
 )  # fmt: skip
-def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
+def laplacian_of(given: Inputs, options: Options, do: Do) -> Laplacian:
     """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
     backend, limit = active_backend(), options.memory_limit
     if given.entry == "X":

@@ -72,11 +72,11 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left(columns):
     stream = io.StringIO()
     console = Console(stream, "bar")
     for stage, total in (("tangents", 1000), ("eigenvectors", 0)):  # of which nobody knows how many steps they take
-        console.progress(stage, 0, 0)
+        console(stage, 0, 0)
         for done in range(100, 1001, 100):
             time.sleep(0.02)
-            console.progress(stage, done, total)
-        console.progress(stage, 1, 1)
+            console(stage, done, total)
+        console(stage, 1, 1)
     shown = stream.getvalue()
     assert re.search(r"tangents .*\d+%\|.*\[\d\d:\d\d<\d\d:\d\d, .*points/s\]", shown)
     assert re.search(r"eigenvectors .*steps \[\d\d:\d\d, .*steps/s\]", shown) and re.search(

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def test_equal_data_have_equal_digests(points):
-    base = data_digest({"X": points, "graph": None})
+    base = data_digest({"X": points})
     wide = np.zeros((len(points), 7))
     wide[:, 2:5] = points
     assert data_digest({"X": np.array(points)}) == base == data_digest({"X": wide[:, 2:5]})

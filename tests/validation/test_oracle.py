@@ -66,7 +66,9 @@ def public() -> set[str]:
         if inspect.ismodule(value):
             found |= {f"{name}.{k}" for k in value.__all__ if inspect.isfunction(getattr(value, k))}
         elif inspect.isclass(value):
-            own = vars(value) | ({"fit": value.fit} if hasattr(value, "fit") else {})  # of the base of both estimators
+            own = vars(value) | {
+                name: getattr(value, name) for name in ("fit", "save") if hasattr(value, name)
+            }  # of a base
             methods = (k for k, v in own.items() if inspect.isfunction(v) and not k.startswith("_"))
             found |= {f"{name}.{method}" for method in methods}
         elif callable(value):
