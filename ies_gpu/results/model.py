@@ -19,8 +19,8 @@ from ..findings import option, refusal
 from ..options import LOCAL
 from ..parameters.judgement import unexplained_variance
 from ..run.run import Log, Progress
-from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
-from .selection import Chosen, Selection, check_names, names_of, used_points
+from ..validation import check_array, check_choice, check_members, check_real_array, check_sparse
+from .selection import Chosen, check_names, names_of
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
 
@@ -66,7 +66,7 @@ class Model(Chosen):
         Whether each point is its own neighbour.
     metric : str
         How distances are measured; "precomputed" if new points come as distances to the training points, and
-        "precomputed_affinity" if they come as affinities.
+        "precomputed_affinity" if as affinities.
     alpha : float
         How strongly the sampling density is corrected for.
     n_neighbors : int or None
@@ -78,11 +78,10 @@ class Model(Chosen):
     --------
     >>> from ies_gpu import datasets, select_coordinates
     >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> selection.model(X)
+    >>> model = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2).model(X)
+    >>> model
     Model of phi1, phi7 from phi1..phi20 (400 points with 3 columns, bandwidth=1.2, radius=3.6)
-    >>> new = selection.model(X).transform(X[:5] + 0.01)
-    >>> selection.model(X).inverse_transform(new).shape
+    >>> model.inverse_transform(model.transform(X[:5] + 0.01)).shape
     (5, 3)
     """
 
@@ -109,18 +108,18 @@ class Model(Chosen):
         Parameters
         ----------
         X_new : ndarray of shape (n_new, n_features)
-            New points, with the columns of the training points. If both have names (``feature_names``, a data frame),
-            these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
-            points, one column per training point; those of a sparse matrix that are not stored are no neighbours.
+            New points, with the columns of the training points, by name if both have names. With
+            ``metric="precomputed"``, their distances to the training points, one column for each; what a sparse matrix
+            does not store is no neighbour.
         isolated : {"nan", "nearest"}, default="nan"
-            What a point gets that has no training point within the radius: NaN, or the coordinates of the nearest
-            training point. Either way there is a warning.
+            What a point without a training point within the radius gets, beside a warning: NaN, or the coordinates of
+            the nearest training point.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
             Where to compute; "auto" stays where ``X_new`` is.
         memory_limit : int, optional
             Bytes that may be used; half of the free memory by default.
         n_threads : int, optional
-            CPU threads; by default all that the process may use.
+            CPU threads; all by default.
         progress : callable, optional
             Called as ``progress("transform", done, total)``.
 
@@ -147,8 +146,8 @@ class Model(Chosen):
     def inverse_transform(self, Y: Array) -> Array:
         """Return points that have given coordinates: the way back, by nearest neighbours.
 
-        The result is the mean of the 10 training points nearest in the chosen coordinates, each divided by its standard
-        deviation. :attr:`inverse_error` says how far from the truth that is. Noise is averaged away; edges shrink.
+        The mean of the 10 training points nearest in the chosen coordinates, each divided by its standard deviation.
+        :attr:`inverse_error` says how far from the truth that is. Noise is averaged away; edges shrink.
 
         Parameters
         ----------
@@ -220,20 +219,6 @@ class Model(Chosen):
         numbers = {name: getattr(self, name) for name in ("bandwidth", "radius", "n_neighbors")}
         scales = "".join(f", {name}={value:g}" for name, value in numbers.items() if value is not None)
         return f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points{shape}{scales}{metric})"
-
-
-def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None) -> Model:
-    """Return the model of a result and the points that it was made from."""
-    used = selection.diagnostics.get("parameters", {})
-    if used.get("entry") != "X":
-        text = f"a model needs a selection made from points, and this one was made from a {used.get('entry', 'graph')}"
-        raise refusal("model.entry", text, "call select_coordinates with X")
-    feature_names = names_of(X) if feature_names is None else feature_names
-    X = used_points(selection, check_points(X))
-    rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
-    device = "cpu" if selection.diagnostics.get("device", "cpu") == "cpu" else "auto"  # a saved run's GPU may be gone
-    more = {"device": device, "rotation": selection.rotation}
-    return make_model(X, selection.coordinates, selection.eigenvalues, rule, selection.subset, feature_names, **more)
 
 
 def make_model(

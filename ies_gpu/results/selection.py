@@ -15,7 +15,7 @@ from ..backend.array import Array
 from ..choice.criterion import check_spanning, coordinate_names, coordinate_numbers, log_volumes
 from ..choice.regularization import Segment
 from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
-from ..validation import check_integer, points_digest
+from ..validation import check_integer, check_points, points_digest
 from .text import as_plain, summary
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ class Ranking(NamedTuple):
     ----------
     subsets : ndarray of shape (n_sets, s)
         The sets, 0-based.
-    losses : ndarray of shape (n_sets,)
-        The penalised score at zeta*, by which the sets are sorted, highest first.
-    scores : ndarray of shape (n_sets,)
-        The score without the penalty.
+    losses, scores : ndarray of shape (n_sets,)
+        The scores with the penalty at zeta*, by which the sets are sorted, highest first; and without it.
     """
 
     subsets: np.ndarray
@@ -84,8 +82,7 @@ class Selection(Chosen):
     Attributes
     ----------
     subset : tuple of int
-        S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` is concentrated on a few stray
-        points.
+        S*, the chosen set: 0-based, rising, with 0 in it unless ``phi1`` is concentrated on a few stray points.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float
@@ -109,8 +106,7 @@ class Selection(Chosen):
     log_volumes : ndarray of shape (n,)
         ``R(S*; i)``, the score of the chosen set at each point.
     bases : ndarray of shape (n, m, d) or None
-        Tangent bases of the co-metric. Kept up to 512 MB, and with ``client`` not at all, unless ``keep_bases`` says
-        otherwise.
+        Tangent bases of the co-metric, if they were kept: see ``keep_bases``.
     singular_values : ndarray of shape (n, d)
         The leading singular values of the co-metric.
     points : ndarray of shape (n,)
@@ -120,8 +116,7 @@ class Selection(Chosen):
     index : ndarray of shape (n,) or None
         The labels of the rows that were used, if the points came with some, as in a data frame.
     rotation : ndarray of shape (m, s) or None
-        The weights of the eigenvectors in the chosen coordinates, ``embedding = coordinates @ rotation``, where
-        ``untangle`` has turned them; None if they are eigenvectors as they are.
+        The weights of the eigenvectors in chosen coordinates that ``untangle`` has turned: ``coordinates @ rotation``.
 
     Examples
     --------
@@ -130,8 +125,6 @@ class Selection(Chosen):
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> selection.names
     ('phi1', 'phi7')
-    >>> selection.embedding.shape
-    (400, 2)
     >>> selection.ranking.subsets.shape  # every pair with phi1
     (19, 2)
     """
@@ -165,8 +158,8 @@ class Selection(Chosen):
         """The answers behind the verdict, by question: each has a ``level``, a ``figure`` and a ``text``.
 
         The questions are "rank" (does the map keep every local direction), "shape" (is it free of knots, crossings and
-        overlaps), "stable" (would another sample choose this set, up to twins) and, beside the verdict, "needed" (are
-        the leading coordinates not as good). Levels are "good", "fair", "bad" and "unchecked".
+        overlaps), "stable" (would another sample choose it) and, beside the verdict, "needed" (are the leading
+        coordinates not as good). Levels are "good", "fair", "bad" and "unchecked".
         """
         return judgement_in(self.diagnostics)
 
@@ -203,8 +196,7 @@ class Selection(Chosen):
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            The points that the result was made from. Those that ``disconnected="largest"`` left out do not become
-            training points.
+            The points that the result was made from.
         feature_names : sequence of str, optional
             Names of the columns of ``X``; by default those of a data frame.
 
@@ -213,9 +205,19 @@ class Selection(Chosen):
         Model
             The training points with their map.
         """
-        from .model import model_of
+        from .model import KernelRule, make_model
 
-        return model_of(self, X, feature_names)
+        used = self.diagnostics.get("parameters", {})
+        if used.get("entry") != "X":
+            text = f"a model needs a selection made from points, and this one was made from a {used.get('entry')}"
+            raise refusal("model.entry", text, "call select_coordinates with X")
+        names = names_of(X) if feature_names is None else feature_names
+        rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
+        on_host = self.diagnostics.get("device", "cpu") == "cpu"  # else: the GPU of a saved run may be gone
+        return make_model(
+            used_points(self, check_points(X)), self.coordinates, self.eigenvalues, rule, self.subset, names,
+            device="cpu" if on_host else "auto", rotation=self.rotation,
+        )  # fmt: skip
 
     def to_pandas(self) -> Any:
         """Return the chosen coordinates as a data frame.
@@ -223,8 +225,7 @@ class Selection(Chosen):
         Returns
         -------
         pandas.DataFrame
-            Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
-            when ``disconnected="largest"`` left some out.
+            Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input.
         """
         try:
             import pandas
@@ -239,7 +240,7 @@ class Selection(Chosen):
         Returns
         -------
         str
-            One line of strict JSON, as ``ies-gpu fit --json`` prints it.
+            One line, as ``ies-gpu fit --json`` prints it.
         """
         return json.dumps(as_plain(self))
 

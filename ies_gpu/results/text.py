@@ -36,7 +36,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     d, (low, high) = selection.diagnostics, selection.zeta_interval
     answers, findings, how = selection.judgement, selection.findings, d.get("search") or {}
     parts, known, s = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset)
-    doubts = doubts_in(selection)
+    doubts = [finding for finding in findings if finding.is_doubt]
     stated = {question_of(finding) for finding in doubts if finding.code in STATED}
     of_set, of_first = (
         selection.ranking.scores[(selection.ranking.subsets == own).all(axis=1)] for own in (selection.subset, range(s))
@@ -83,14 +83,10 @@ def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
     return "\n".join(textwrap.fill(line, 80, subsequent_indent=18 * " ", break_long_words=False) for line in lines)
 
 
-def doubts_in(selection: Any) -> list[Finding]:
-    """Return the reasons to doubt a result, the gravest first."""
-    return sorted((finding for finding in selection.findings if finding.is_doubt), key=lambda doubt: doubt.severity)
-
-
 def reason_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
     """Return the question that failed and why, or nothing."""
-    return "".join(f" ({question_of(doubt)}): {say(doubt)}" for doubt in doubts_in(selection)[:1])
+    first = next((finding for finding in selection.findings if finding.is_doubt), None)
+    return "" if first is None else f" ({question_of(first)}): {say(first)}"
 
 
 def answer_text(answer: Answer, say: Callable[[Finding], str] = str, *, is_stated: bool = False) -> str:

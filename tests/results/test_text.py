@@ -18,8 +18,8 @@ ANSWERS = {
     "shape": {"level": "good", "figure": 0.0, "text": "no knot"},
 }
 SAID = [
-    light("choice.few_points", "only 400 points", "add some"),
     grave("choice.lost_direction", "it loses 60%", f"raise {option('bandwidth')}"),
+    light("choice.few_points", "only 400 points", "add some"),
     warning("graph.left_out", "a part was left out, " + 30 * "as it happens, "),
 ]
 
