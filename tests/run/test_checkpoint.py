@@ -15,10 +15,11 @@ import pytest
 import scipy.sparse
 
 from ies_gpu import CheckpointWarning, select_coordinates
+from ies_gpu.run.checkpoint import data_digest
 from tests.comparison import assert_equal_selections, resumed
 from tests.said import refused, warned
 
-from .jobs import OPTIONS, STAGES, forget
+from .conftest import OPTIONS, STAGES, forget
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -252,3 +253,20 @@ def test_leftovers_of_a_killed_process_are_removed(points, folder):
     (folder / "notes.txt").write_text("mine")
     select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert not list(folder.glob("*.tmp")) and (folder / "notes.txt").read_text() == "mine"
+
+
+def test_equal_data_have_equal_digests(points):
+    base = data_digest({"X": points})
+    wide = np.zeros((len(points), 7))
+    wide[:, 2:5] = points
+    assert data_digest({"X": np.array(points)}) == base == data_digest({"X": wide[:, 2:5]})
+    assert data_digest({"X": points.astype("float32")}) != base != data_digest({"X": points[::-1]})
+    assert data_digest({"graph": points}) != base
+    objects = points[:5].astype(object)
+    assert data_digest({"X": objects}) == data_digest({"X": points[:5].astype(object)})
+    assert data_digest({"X": points[:5].tolist()}) == data_digest({"X": points[:5]})
+    matrix = scipy.sparse.random(40, 40, 0.2, random_state=0)
+    assert data_digest({"graph": matrix}) == data_digest({"graph": matrix.tocsr()})
+    changed = matrix.tocsr()
+    changed.data[3] += 1
+    assert data_digest({"graph": matrix}) != data_digest({"graph": changed})
