@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..backend import active_backend, backend_of
-from ..embedding.graph import csr
-from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
+from ..backend import backend_of
+from ..embedding.laplacian import Laplacian
 from ..files.archive import pack, read_header, unpack, write_archive
 from ..findings import CheckpointWarning, option, refusal, tell, warning
 from ..validation import check_real_array
@@ -195,38 +194,6 @@ def lock_folder(folder: Path) -> int:
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor
-
-
-# --- what is kept of a Laplacian --------------------------------------------------------------------------------------
-
-
-def packed_laplacian(found: Laplacian) -> dict[str, Any]:
-    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
-    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
-    return own | found.rows._asdict()
-
-
-def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
-    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
-    if not found.operator.has_matrix:
-        return None
-    P = found.operator.matrix
-    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
-
-
-def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
-    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
-    backend = active_backend()
-
-    def stored() -> Any:
-        found = load()
-        if isinstance(found, Laplacian):
-            return found.operator
-        return SparseMatrix(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
-
-    rows = Rows(*(content[name] for name in Rows._fields))
-    weights = backend.asarray(content["weights"])
-    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
 
 
 # --- digests: whether two jobs are the same, and whether a file is what was written ----------------------------------

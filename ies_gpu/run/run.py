@@ -28,15 +28,15 @@ from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
 from ..embedding.diffusion import Embedding, diffusion_map
-from ..embedding.graph import SPHERICAL, points_in_metric
-from ..embedding.laplacian import Laplacian
+from ..embedding.graph import SPHERICAL, csr, points_in_metric
+from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
 from ..findings import Finding, IESWarning, OutOfMemoryError, listen, option, refusal, teller, warning, without_repeats
 from ..options import ENTRIES, Options, is_auto
 from ..validation import check_integer, check_points, check_real_array
-from .checkpoint import Checkpoint, Saved, data_digest, packed_laplacian, packed_matrix, unpacked_laplacian
 
 if TYPE_CHECKING:
     from ..backend import Do, Step
+    from .checkpoint import Checkpoint, Saved
 
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 AUDIT_TOLERANCE = {"float64": 1e-7, "mixed": 1e-4, "float32": 1e-2}
@@ -217,6 +217,8 @@ class Run:
 
     def _opened(self) -> Checkpoint:
         """Open the checkpoint of the job that these options, data, device and versions are."""
+        from .checkpoint import Checkpoint, data_digest
+
         options, backend = self.options, self.backend
         job = options.parameters | {"versions": versions()}
         job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
@@ -347,6 +349,35 @@ def checked_points(X: Any, options: Options, backend: Backend) -> Array:
     X = to_device(check_points(X), backend)
     options.check_shape(*X.shape)
     return X
+
+
+def packed_laplacian(found: Laplacian) -> dict[str, Any]:
+    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
+    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
+    return own | found.rows._asdict()
+
+
+def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
+    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
+    if not found.operator.has_matrix:
+        return None
+    P = found.operator.matrix
+    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
+
+
+def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
+    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
+    backend = active_backend()
+
+    def stored() -> Any:
+        found = load()
+        if isinstance(found, Laplacian):
+            return found.operator
+        return SparseMatrix(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
+
+    rows = Rows(*(content[name] for name in Rows._fields))
+    weights = backend.asarray(content["weights"])
+    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
 
 
 @step(
