@@ -66,7 +66,6 @@ def option(name: str, value: Any = UNSET) -> str:
 
 
 def in_python(name: str, value: str | None) -> str:
-    """Write an option as an argument of Python."""
     return name if value is None else f"{name}={value}"
 
 

@@ -50,7 +50,6 @@ class About(NamedTuple):
 
 
 def row(default: Any, accepts: Constraint, kind: str, help: str, doc: str = "", **more: Any) -> Any:
-    """Return a line of the table."""
     return field(default=default, metadata={"about": About(accepts, kind, help, textwrap.dedent(doc).strip(), **more)})
 
 
@@ -243,7 +242,6 @@ DEFAULTS = {each.name: each.default for each in fields(Options)}
 
 
 def is_auto(value: Any) -> bool:
-    """Return whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 

@@ -206,10 +206,7 @@ def select_each_part(
 def map_parts(
     value: Array, entry: str, options: dict[str, Any], fewest: int
 ) -> tuple[list[tuple[Selection, list[Finding]]], list[str]]:
-    """Return the result of each part with what is said of it, and why parts of enough points have none.
-
-    At its own bandwidth a part may fall into parts again.
-    """
+    """Return the result of each part, which may have parts again, with what is said of it; and why parts have none."""
     everything = np.arange(value.shape[0])
     done: list[tuple[Selection, list[Finding]]] = []
     refused: list[str] = []

@@ -29,17 +29,14 @@ def wrong(name: str, code: str, text: str, advice: str = "", kind: type[Exceptio
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
-    """Return a finite real number in (low, high), or [low, high] when closed."""
     return Number(low, high, closed).check(name, value)
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
-    """Return an integer in [low, high]."""
     return Integer(low, high, why).check(name, value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return one of several words."""
     return Words(*choices).check(name, value)
 
 
@@ -57,11 +54,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 def check_real_array(
     name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
 ) -> Array:
-    """Return a dense array of finite real numbers with ``ndim`` axes, on the device where it is.
-
-    Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
-    names of the columns for messages, where the array is no frame that has them.
-    """
+    """Return a dense array of finite real numbers, on its device; ``columns`` are their names for messages."""
     if ("anndata", "AnnData") in {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(array).__mro__}:
         advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
         raise wrong(name, "anndata", "is an AnnData object", advice, TypeError)
@@ -189,11 +182,7 @@ def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
 
 @at_home
 def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
-    """Return a square matrix, sparse or dense, as CSR with sorted indices, each entry once, and all finite.
-
-    Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
-    as SciPy does. With ``add=False`` they are refused: two distances of one pair have no sum.
-    """
+    """Return a square matrix as CSR, sorted and finite; what is stored twice is added, or refused without ``add``."""
     backend = backend_of(matrix)
     if not backend.sparse.issparse(matrix):
         matrix = check_real_array(name, matrix, 2, dtype)

@@ -56,7 +56,7 @@ def program() -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; returns the exit status."""
+    """Run a command and return its exit status."""
     words = (sys.argv[1:] if argv is None else argv) or ["--help"]
     early = "json" if "--log-format json" in " ".join(words).replace("=", " ") else "lines"  # for usage errors
     console, debug, known = Console(sys.stderr, early), False, frozenset[str]()
@@ -135,11 +135,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def stopped_once() -> Iterator[None]:
-    """Turn SIGTERM or Ctrl-C into an exception; ignore others while it cleans up.
-
-    Python drops an exception that is raised inside a callback or a destructor: the next signal raises it again. An
-    error after that is most likely of a library whose callback did not do its work, and counts as the signal.
-    """
+    """Turn SIGTERM or Ctrl-C into an exception, once more if Python dropped that; ignore others while it cleans up."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
@@ -161,7 +157,7 @@ def stopped_once() -> Iterator[None]:
     try:
         yield
     except Exception:
-        if heard:
+        if heard:  # Python drops what is raised inside a callback, whose library then fails for want of its work
             raise heard[-1] from None
         raise
     finally:

@@ -44,7 +44,6 @@ class Console:
         self.stage = "" if ended else stage
 
     def close(self) -> None:
-        """Clean up the line, wherever the run ended."""
         self.bar.close()
         self.stage = ""
 
@@ -116,7 +115,6 @@ def listed(label: str, *items: str) -> None:
 
 
 def file_name(path: str) -> str:
-    """Return the name of a file or URL, without its folder."""
     return shown(path).rpartition("/")[2] if is_remote(path) else Path(path).name
 
 

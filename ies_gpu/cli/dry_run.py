@@ -144,7 +144,6 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,7 +1,4 @@
-"""A result in words and plain values: one list of facts behind print, cards, the page and JSON.
-
-``Selection`` imports this module, not the other way round.
-"""
+"""A result in words and plain values: one list of facts behind print, cards, the page and JSON."""
 
 from __future__ import annotations
 
@@ -123,15 +120,11 @@ def short(value: Any) -> str:
 
 
 def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
-    """Return the first sets of the ranking with loss and score."""
     return list(zip(*(part[:BEST].tolist() for part in selection.ranking), strict=True))
 
 
 def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str, Any]:
-    """Return a result without its per-point arrays as JSON values; ``words`` write the options in its findings.
-
-    Sets are 0-based; names count from 1 as in the paper.
-    """
+    """Return a result without its arrays as JSON values; ``words`` write the options. Sets are 0-based, names not."""
     n, m = selection.coordinates.shape
     answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
     own = ("zeta", "zeta_interval", "zeta_dimensionless", "rotation", "eigenvalues", "laplace_beltrami_eigenvalues")
@@ -181,7 +174,6 @@ def in_input_rows(selection: Any, n: int) -> np.ndarray:
 
 
 def automatic_line(report: dict[str, Any]) -> str:
-    """Return what an automatic run found, for people."""
     chosen = report["chosen"].items()
     values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in chosen)
     share = 1 - report["fvu"]

@@ -44,13 +44,7 @@ class Saved(NamedTuple):
 
 
 class Checkpoint:
-    """A folder of finished stages, which one run has to itself; made if it does not exist.
-
-    With ``resume`` finished stages are taken from it; without, a folder that holds some is an error. The ``job`` is
-    everything that decides the result, as plain values, and ``stages`` are the names of those that may be saved, in
-    their order. Before any work, ValueError or OSError say that the folder cannot be written to, is in use, holds
-    stages that were not asked for, or somebody's file with the name of one.
-    """
+    """A folder of finished stages of a ``job``, plain values that decide the result. One run has it to itself."""
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
         self.folder, self.stages = make_folder(folder), stages
@@ -200,12 +194,10 @@ def lock_folder(folder: Path) -> int:
 
 
 def data_digest(given: Mapping[str, Any]) -> str:
-    """Return the digest of all inputs that were given."""
     return content_digest(*pack({name: plain_input(name, value) for name, value in sorted(given.items())}))
 
 
 def plain_input(name: str, value: Any) -> Any:
-    """Return an input as plain values and arrays."""
     if isinstance(value, Laplacian):
         return [value.bandwidth, value.operator_weights, value.rows.numbers, *value.operator.parts()]
     if backend_of(value).sparse.issparse(value):

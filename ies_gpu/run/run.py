@@ -85,7 +85,6 @@ class Inputs(NamedTuple):
 
     @property
     def home(self) -> Backend:
-        """Where the input lives, and the results go."""
         return backend_of(self.values.get("coordinates", self.value))
 
     def n_components(self, otherwise: int) -> int:
@@ -100,10 +99,7 @@ class Inputs(NamedTuple):
 
 
 class Log:
-    """The log of one run; ``progress`` is True for a bar, or a function of (stage, done, total).
-
-    The total is 0 where it is not known. A last call with ``done == total`` ends each stage.
-    """
+    """The log of one run; ``progress`` is True for a bar, or a function of (stage, done, total)."""
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
         if progress is True:
@@ -157,10 +153,7 @@ class Log:
 
 
 class HeldLog(Log):
-    """The log of a trial that may be discarded: its warnings are held back until the trial is chosen.
-
-    Progress, seconds and what cannot wait go to ``shown``, or nowhere but to ``progress``.
-    """
+    """The log of a trial that may be discarded: warnings wait until it is chosen; what cannot goes to ``shown``."""
 
     def __init__(self, shown: Log | None = None, progress: Progress | None = None) -> None:
         super().__init__(progress if shown is None else shown.progress)
@@ -178,10 +171,7 @@ class HeldLog(Log):
 
 
 class Run:
-    """One run on one backend. Called as ``run(step, *args, **kwargs)``, it is the ``do`` of composite steps.
-
-    Log and backend are by default a new log with that progress, and the backend that the options ask for.
-    """
+    """One run on one backend, by default that of the options: ``run(step, *args, **kwargs)`` is the ``do`` of steps."""
 
     def __init__(
         self, options: Options, given: Inputs, progress: Progress | bool | None = None, *, log: Log | None = None,
@@ -333,7 +323,6 @@ class Run:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that touched the numbers."""
     found = {"ies_gpu": __version__, "python": platform.python_version()}
     for name in ("numpy", "scipy", "numba"):
         with suppress(ImportError):
@@ -447,7 +436,6 @@ def fit_input(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian |
 
 
 def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
-    """Return the choice that the options ask for."""
     zeta = None if is_auto(options.zeta) else options.zeta  # by the regret, or as given
     return do(
         choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=zeta,
@@ -458,10 +446,7 @@ def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -
 def find_turn(
     fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do
 ) -> np.ndarray | None:
-    """Return the weights of eigenvectors in the chosen coordinates, tested by the points or by the graph, or None.
-
-    The fit has all n points, or some, in the order of the device; X has the order of the input.
-    """
+    """Return the weights of eigenvectors in the chosen coordinates, tested by points as given, or by the graph."""
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
     known = fit.embedding.vectors, values, *fit.tangents, found.subset
     return do(untangle, *known, X=X, laplacian=graph, rows=rows, n_samples=n)
