@@ -385,14 +385,8 @@ def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> O
 # --- misspelt keywords -----------------------------------------------------------------------------------------------
 
 # ours, by the name elsewhere
-SAME = {
-    "n_jobs": "n_threads",
-    "eigen_tol": "tol",
-    "k": "n_neighbors",
-    "seed": "random_state",
-    "verbose": "progress",
-    "components": "disconnected",  # of our earlier versions
-}
+SAME = {"n_jobs": "n_threads", "eigen_tol": "tol", "k": "n_neighbors", "seed": "random_state", "verbose": "progress"}
+SAME["components"] = "disconnected"  # in our earlier versions
 KERNEL = "the kernel is exp(-distance^2 / bandwidth^2), so pass bandwidth ="
 ELSEWHERE = {  # what has no name here; of lengths how to convert them
     "gamma": f"{KERNEL} 1 / sqrt(gamma)",

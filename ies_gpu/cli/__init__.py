@@ -25,12 +25,8 @@ from .parser import WRONG_USE, Parser, WrongUse, say_in_flags
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = {
-    "fit": "fit",
-    **dict.fromkeys(("show", "plot", "report", "transform"), "saved"),
-    **dict.fromkeys(("data", "demo"), "data"),
-    "doctor": "doctor",
-}  # fmt: skip - and the module of each
+COMMANDS = {"fit": "fit"} | dict.fromkeys(("show", "plot", "report", "transform"), "saved")  # and the module of each
+COMMANDS |= {"data": "data", "demo": "data", "doctor": "doctor"}
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 

@@ -56,21 +56,15 @@ class Model(Chosen):
         The eigenvectors.
     eigenvalues : ndarray of shape (n_components,)
         Of ``L = I - P``.
-    bandwidth, radius : float or None
-        The bandwidth of the kernel, and how far apart neighbours may be; None where there is none.
     subset : tuple of int
         The chosen coordinates, 0-based.
     feature_names : tuple of str or None
         The names of the columns of ``X``, if they have names.
-    self_loops : bool
-        Whether each point is its own neighbour.
+    bandwidth, radius, self_loops, alpha, n_neighbors : float, bool, int or None
+        What made the kernel, as in :func:`select_coordinates`; None where there is none.
     metric : str
         How distances are measured; "precomputed" if new points come as distances to the training points, and
         "precomputed_affinity" if as affinities.
-    alpha : float
-        How strongly the sampling density is corrected for.
-    n_neighbors : int or None
-        How many nearest neighbours make the graph; None for all within the radius.
     rotation : ndarray of shape (n_components, s) or None
         The weights of the eigenvectors in the chosen coordinates, where these are turned.
 

@@ -91,10 +91,8 @@ class Selection(Chosen):
         The values of zeta for which S* is optimal; None means no upper end.
     coordinates : ndarray of shape (n, m)
         All eigenvectors.
-    eigenvalues : ndarray of shape (m,)
-        Of ``L = I - P``, in rising order, without the constant eigenvector.
-    laplace_beltrami_eigenvalues : ndarray of shape (m,) or None
-        The eigenvalues times ``4 / bandwidth**2``; None without a bandwidth.
+    eigenvalues, laplace_beltrami_eigenvalues : ndarray of shape (m,)
+        Of ``L = I - P``, rising, without the constant one; and times ``4 / bandwidth**2``, None without a bandwidth.
     path : tuple of Segment
         The regularization path, from zeta = inf down.
     regrets : ndarray of shape (n, len(path))

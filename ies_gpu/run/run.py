@@ -84,6 +84,11 @@ class Inputs(NamedTuple):
         return self.values[self.entry]
 
     @property
+    def points(self) -> Any:
+        """The user's points, as they came; None without points."""
+        return self.values.get("X") if self.before is None else self.before
+
+    @property
     def home(self) -> Backend:
         return backend_of(self.values.get("coordinates", self.value))
 
