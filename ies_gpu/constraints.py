@@ -1,8 +1,4 @@
-"""What a value may be: one object checks a value from Python, reads it from text, and says it in words.
-
-Only the standard library is imported at the top: the command line builds its flags from here before anything heavy is
-loaded.
-"""
+"""What a value may be: one object checks a value from Python, reads it from text, and says it in words."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ QUESTION_OF = {"shape": "shape", "choice.nearly_touch": "shape", "stable": "stab
 INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
 UNSET: Any = object()
 MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def brief(value: Any) -> str:
@@ -67,7 +66,6 @@ def option(name: str, value: Any = UNSET) -> str:
 
 
 def in_python(name: str, value: str | None) -> str:
-    """Write an option as an argument of Python."""
     return name if value is None else f"{name}={value}"
 
 
@@ -205,15 +203,14 @@ def judgement_in(diagnostics: dict[str, Any]) -> dict[str, Answer]:
     return {name: Answer(**known[name]) if name in known else unchecked for name in QUESTIONS}
 
 
-def maker(severity: Severity) -> Callable[..., Finding]:
-    """Return the function that makes findings of one severity from a code, a text and advice."""
-    return lambda code, text, advice="": Finding(code, severity, text, advice)
+def make(severity: Severity, code: str, text: str, advice: str = "") -> Finding:
+    return Finding(code, severity, text, advice)
 
 
-warning = maker("warning")  # the result may be wrong
-note = maker("note")  # speaks neither for nor against a choice
-light = maker("light")  # leaves an automatic choice likely
-grave = maker("grave")  # alone makes an automatic choice doubtful
+warning = partial(make, "warning")  # the result may be wrong
+note = partial(make, "note")  # speaks neither for nor against a choice
+light = partial(make, "light")  # leaves an automatic choice likely
+grave = partial(make, "grave")  # alone makes an automatic choice doubtful
 
 
 def refusal(code: str, text: str, advice: str = "", kind: Callable[..., Exception] = ValueError, **more: Any) -> Any:
@@ -234,35 +231,30 @@ def code_of(said: BaseException | str) -> str:
     return getattr(finding_of(said), "code", "")
 
 
-class Listener(NamedTuple):
-    """Who hears findings of a category, and who listens beyond it."""
-
-    category: type[Warning]
-    hear: Callable[[Finding], None]
-    beyond: Listener | None
-
-
-def tell(finding: Finding, category: type[Warning] = IESWarning, listener: Listener | None = UNSET) -> None:
-    """Hand a finding to whoever listens, or else to the caller of the package, as a warning."""
-    listener = _listener.get() if listener is UNSET else listener
-    while listener is not None and not issubclass(category, listener.category):
-        listener = listener.beyond
-    if listener is not None:
-        listener.hear(finding)
-        return
+def warn_caller(finding: Finding, category: type[Warning]) -> None:
+    """Warn the line outside this package that called it."""
     said = category(str(finding))
     said.finding = finding  # type: ignore[attr-defined]
     frame, level, ours = sys._getframe(), 1, 1
-    while frame.f_back is not None:  # up to the line outside this package that called it
+    while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
         if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
             ours = level
     warnings.warn(said, stacklevel=ours + 1)
 
 
+_listener: ContextVar[Callable[[Finding, type[Warning]], None]] = ContextVar("listener", default=warn_caller)
+
+
+def tell(finding: Finding, category: type[Warning] = IESWarning) -> None:
+    """Hand a finding to whoever listens, or else to the caller of the package, as a warning."""
+    _listener.get()(finding, category)
+
+
 def teller() -> Callable[[Finding], None]:
     """Return a :func:`tell` for those who listen now, whoever listens when it is called."""
-    return partial(tell, listener=_listener.get())
+    hear = _listener.get()
+    return lambda finding: hear(finding, IESWarning)
 
 
 @contextmanager
@@ -273,7 +265,12 @@ def listen(category: type[Warning] = Warning, hear: Callable[[Finding], None] | 
     of the other behind.
     """
     found: list[Finding] = []
-    token = _listener.set(Listener(category, hear or found.append, _listener.get()))
+    beyond = _listener.get()
+
+    def heard(finding: Finding, kind: type[Warning]) -> None:
+        (hear or found.append)(finding) if issubclass(kind, category) else beyond(finding, kind)
+
+    token = _listener.set(heard)
     try:
         yield found
     finally:

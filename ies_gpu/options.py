@@ -16,21 +16,9 @@ from difflib import get_close_matches
 from functools import wraps
 from math import comb
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from .constraints import (
-    PATH,
-    Bytes,
-    Constraint,
-    Device,
-    Integer,
-    Length,
-    Number,
-    Percentile,
-    Seed,
-    Switch,
-    Words,
-)
+from .constraints import PATH, Bytes, Constraint, Device, Integer, Length, Number, Percentile, Seed, Switch, Words
 from .findings import option, refusal
 
 AUTO, LOCAL, FIXED = "auto", "local", "fixed"
@@ -47,8 +35,7 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 
-@dataclass(frozen=True)
-class About:
+class About(NamedTuple):
     """What the table knows of one option."""
 
     accepts: Constraint
@@ -63,7 +50,6 @@ class About:
 
 
 def row(default: Any, accepts: Constraint, kind: str, help: str, doc: str = "", **more: Any) -> Any:
-    """Return a line of the table."""
     return field(default=default, metadata={"about": About(accepts, kind, help, textwrap.dedent(doc).strip(), **more)})
 
 
@@ -76,21 +62,21 @@ class Options:
         The dimension d of the manifold. "auto" estimates it from ``X``; a graph, kernel or Laplacian needs a number.
         """, flag="-d", metavar="D")  # fmt: skip
     subset_size: Any = row(AUTO, Integer(1) | Words(AUTO), 'int or "auto"', "how many coordinates to choose", """
-        How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
-        of the variance of ``X``; a graph, kernel or Laplacian needs a number.
+        How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds them while each explains enough of
+        ``X``; a graph, kernel or Laplacian needs a number.
         """, flag="-s", metavar="S")  # fmt: skip
     bandwidth: Any = row(
         AUTO, Length() | Words(AUTO, FIXED, LOCAL) | None, 'float, "auto", "fixed" or "local"',
         "bandwidth of the kernel in the units of the data, or auto, fixed or local", """
-        The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "fixed" tries several on ``X`` and takes the
-        one whose chosen coordinates explain ``X`` best. "local" follows the density: points with distant neighbours get
-        a longer one [2]_. "auto" is "fixed", or "local" where the density is uneven and that explains more;
-        ``diagnostics["automatic"]`` shows what was compared. A graph needs a number; a kernel or Laplacian needs none.
+        The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "fixed" takes the one, of several, whose
+        chosen coordinates explain ``X`` best. "local" follows the density: points with distant neighbours get a longer
+        one [2]_. "auto" is "fixed", or "local" where the density is uneven and that explains more: see
+        ``diagnostics["automatic"]``. A graph needs a number; a kernel or Laplacian needs none.
         """, metavar="EPS")  # fmt: skip
     n_neighbors: int | None = row(
         None, Integer(2) | None, "int", "connect each point to its K nearest ones", """
-        Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
-        neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
+        Join each point to this many nearest ones, instead of all within the radius; two points are neighbours if either
+        is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
         """, flag="--neighbors", metavar="K", entries=("X",),
         cluster=f"pass a number for {option('bandwidth')}")  # fmt: skip
     radius: Any = row(None, Length() | None, "float", "largest distance between neighbours (3 * EPS)", """
@@ -100,8 +86,7 @@ class Options:
     self_loops: bool = row(
         True, Switch(), "bool", "do not count a point as its own neighbour; use for high-dimensional noise", """
         Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
-        can outweigh all its neighbours, and single points get coordinates of their own; False prevents that. A kernel
-        is used with the diagonal that it has.
+        can outweigh its neighbours and get a coordinate of its own; False prevents that. A kernel keeps its diagonal.
         """, entries=("X", "graph"))  # fmt: skip
     metric: str = row(
         "euclidean", Words(*METRICS, advice=OTHER_METRICS), '{"euclidean", "cosine", "correlation"}',
@@ -111,9 +96,9 @@ class Options:
         ``sklearn.neighbors.radius_neighbors_graph(X, radius, mode="distance", metric="manhattan")``.
         """, metavar="NAME", entries=("X",), cluster="only 'euclidean' does")  # fmt: skip
     alpha: float = row(1.0, Number(0, 1, closed=True), "float", "how strongly sampling density is corrected for", """
-        How strongly the sampling density is corrected for, from 0 to 1: 1 as in the paper, so that only the shape
-        counts; 1/2 for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the
-        graph, which is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
+        How strongly the sampling density is corrected for: 1 as in the paper, so that only the shape counts; 1/2 for
+        the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the graph, which is
+        slow to leave dense regions.
         """, metavar="A", entries=ENTRIES[:3], cluster="only 1.0 does")  # fmt: skip
     n_components: int = row(20, Integer(1), "int", "how many eigenvectors to choose from",
         "How many eigenvectors to choose from.", flag="-m", metavar="M")  # fmt: skip
@@ -122,9 +107,8 @@ class Options:
         The weight of the smoothness penalty. "auto" lowers it from infinity to the first set that passes the
         leave-one-out regret test, and takes the middle of the range on which that set is the best.
         """, metavar="Z")  # fmt: skip
-    percentile: float = row(75, Percentile(), "float", "percentile of the regret, for --zeta auto", """
-        The percentile of the regret that must not be positive for "auto" to accept a set.
-        """, metavar="P")  # fmt: skip
+    percentile: float = row(75, Percentile(), "float", "percentile of the regret, for --zeta auto",
+        "The percentile of the regret that must not be positive for a set to be accepted.", metavar="P")  # fmt: skip
     search: str = row(
         "exhaustive", Words("exhaustive", "greedy", "submodular", "branch_and_bound"),
         '{"exhaustive", "greedy", "submodular", "branch_and_bound"}', "how to search", """
@@ -134,8 +118,7 @@ class Options:
     untangle: bool = row(
         True, Switch(), "bool", "leave the chosen coordinates as they are, as in the paper", """
         Whether to turn the chosen coordinates, but the first, towards eigenvectors that the sample cannot tell from
-        them, if the map keeps more of the points for it; ``rotation`` has the weights. False leaves them as they are,
-        as in the paper, and so does ``client``.
+        them, if the map keeps more of the points for it. False leaves them as in the paper, and so does ``client``.
         """)  # fmt: skip
     scale: str = row(
         "rms", Words("rms", "unit", "diffusion"), '{"rms", "unit", "diffusion"}', "scale of the coordinates", """
@@ -143,20 +126,18 @@ class Options:
         to Euclidean length 1, as in the paper; or to lengths ``(1 - lambda_k)^t``, so that distances in all coordinates
         are the diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
         """, entries=ENTRIES[:3])  # fmt: skip
-    diffusion_time: float = row(1.0, Number(0, closed=True), "float", "time of --scale diffusion", """
-        The time t of ``scale="diffusion"``: the larger it is, the shorter the fast coordinates become.
-        """, metavar="T")  # fmt: skip
+    diffusion_time: float = row(1.0, Number(0, closed=True), "float", "time of --scale diffusion",
+        'The time t of ``scale="diffusion"``; with it, fast coordinates become shorter.', metavar="T")  # fmt: skip
     disconnected: str = row(
         AUTO, Words(AUTO, "raise", "most", "largest"), '{"auto", "raise", "most", "largest"}',
         "what to do if the graph is disconnected", """
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95%
-        of the points, or 90% where all others are scattered ("most"), or continue in any case ("largest"). A warning
-        names the points that are left out. "auto" is "most" while the bandwidth is being found, and "raise" with a
-        given one. :func:`select_each_part` makes one map per part.
+        of the points, or 90% where all others are scattered ("most"), or in any case ("largest"). "auto" is "most"
+        while the bandwidth is being found, and "raise" with a given one. See also :func:`select_each_part`.
         """)  # fmt: skip
-    device: str = row(AUTO, Device(), '{"auto", "cpu", "cuda", "cuda:N"}', "auto, cpu, cuda or cuda:N", """
-        Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
-        """, metavar="DEV", decides=False)  # fmt: skip
+    device: str = row(AUTO, Device(), '{"auto", "cpu", "cuda", "cuda:N"}', "auto, cpu, cuda or cuda:N",
+        'Where to compute. "auto" uses CUDA if it works and the CPU otherwise.',
+        metavar="DEV", decides=False)  # fmt: skip
     dtype: str = row(
         "float64", Words("float64", "mixed", "float32"), '{"float64", "mixed", "float32"}', "precision", """
         "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory; on a GPU
@@ -165,17 +146,15 @@ class Options:
         """)  # fmt: skip
     memory_limit: int | None = row(
         None, Bytes() | None, "int", "memory to use, such as 4G or 500M (half of what is free)", """
-        How many bytes the run may use, on top of what the process holds at the start and the libraries take (some 220
-        MB); by default half of the memory that is free. Where the graph does not fit, slower ways are announced by a
-        warning; ``diagnostics["storage"]`` says what was done.
+        How many bytes the run may use beside what the process holds at the start and the libraries take (220 MB); by
+        default half of the free memory. Slower ways are announced; ``diagnostics["storage"]`` says what was done.
         """, metavar="SIZE", cluster="set it when you start the workers", decides=False)  # fmt: skip
-    n_threads: int | None = row(
-        None, Integer(1, 65_536) | None, "int", "CPU threads (all that the process may use)", """
-        How many CPU threads to use, by default all that the process may.
-        """, flag="--threads", metavar="N", cluster="set it when you start the workers", decides=False)  # fmt: skip
+    n_threads: int | None = row(None, Integer(1, 65_536) | None, "int", "CPU threads (all that the process may use)",
+        "How many CPU threads to use, by default all that the process may.", flag="--threads", metavar="N",
+        cluster="set it when you start the workers", decides=False)  # fmt: skip
     random_state: Any = row(0, Seed(0), "int, RandomState, Generator or None", "seed of the eigensolver", """
-        The seed for the eigensolver's start vector, for the samples behind "auto", and for the random starts of the
-        submodular search; ``diagnostics["parameters"]`` has the one that was used. Signs do not depend on it.
+        The seed for the eigensolver's start vector, the samples behind "auto", and the starts of the submodular search;
+        ``diagnostics["parameters"]`` has the one that was used. Signs do not depend on it.
         """, flag="--seed", metavar="N")  # fmt: skip
     tol: float = row(1e-8, Number(0, 1), "float", "upper bound on eigenvector residuals",
         "The largest residual that an eigenpair may have.", metavar="T")  # fmt: skip
@@ -185,12 +164,11 @@ class Options:
         """, decides=False)  # fmt: skip
     checkpoint: str | os.PathLike[str] | None = row(
         None, PATH | None, "str or path-like", "save each finished stage in a local folder", """
-        A local folder in which to save each finished stage. A folder that already holds stages is an error unless
-        ``resume`` is True.
+        A local folder in which to save each finished stage. If it holds stages already, ``resume`` must be True.
         """, metavar="DIR", cluster="a cluster saves no stages; leave it out", decides=False)  # fmt: skip
     resume: bool = row(False, Switch(), "bool", "continue from the stages in DIR, if there are any", """
-        Continue from the stages in ``checkpoint``; the result is the same to the bit. Damaged stages and stages of a
-        different job are recomputed with a warning; an empty folder starts a new job.
+        Continue from the stages in ``checkpoint``; the result is the same to the bit. Damaged stages, and those of
+        another job, are recomputed with a warning.
         """, decides=False)  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -246,7 +224,7 @@ class Options:
     @property
     def stored_bytes(self) -> int:
         """Bytes of one such number."""
-        return 8 if self.storage == "float64" else 4
+        return 8 if self.dtype == "float64" else 4
 
     @property
     def arithmetic(self) -> str:
@@ -264,7 +242,6 @@ DEFAULTS = {each.name: each.default for each in fields(Options)}
 
 
 def is_auto(value: Any) -> bool:
-    """Return whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -284,19 +261,22 @@ def is_found(value: Any) -> bool:
 def check_entry(options: Options) -> None:
     """Check that each option works with the input: the column ``entries`` of the table."""
     for name, value in options.changed.items():
-        if options.entry not in TABLE[name].entries:
-            works = f"{option(name, value)} works only with {' or '.join(TABLE[name].entries)}"
-            raise refusal(f"{name}.entry", f"{works}, not with {options.entry}, which has its own")
+        if options.entry not in (entries := TABLE[name].entries):
+            text = f"{option(name, value)} works only with {' or '.join(entries)}, not with {options.entry}"
+            raise refusal(f"{name}.entry", f"{text}, which has its own")
 
 
 def check_together(options: Options) -> None:
     """Refuse options that mean nothing without another."""
     if options.diffusion_time != 1 and options.scale != "diffusion":
-        works = f"{option('diffusion_time', options.diffusion_time)} works only with {option('scale', 'diffusion')}"
-        raise refusal("diffusion_time.scale", f"{works}, got {option('scale', options.scale)}")
+        text = f"{option('diffusion_time', options.diffusion_time)} works only with {option('scale', 'diffusion')}"
+        raise refusal("diffusion_time.scale", text)
     if options.resume and options.checkpoint is None:
         text = f"{option('resume', True)} needs {option('checkpoint')}, the folder with the finished stages"
         raise refusal("resume.checkpoint", text)
+    if "://" in str(options.checkpoint):
+        text = f"{option('checkpoint')} must be a local folder, not a URL"
+        raise refusal("checkpoint.remote", text, "mount a volume for it")
     if is_local(options.bandwidth) and options.alpha != 1:
         text = f"{option('bandwidth', LOCAL)} corrects for the density itself"
         raise refusal("alpha.local", text, f"leave {option('alpha', options.alpha)} out")
@@ -317,8 +297,8 @@ def settle_neighbors(options: Options) -> None:
     if is_auto(options.bandwidth):
         options._keep("bandwidth", LOCAL)
     if is_found(options.bandwidth):
-        needed = f"{asked} needs {option('bandwidth', LOCAL)} or a number"
-        raise refusal("bandwidth.n_neighbors", f"{needed}, got {option('bandwidth', options.bandwidth)}")
+        text = f"{asked} needs {option('bandwidth', LOCAL)} or a number, got {option('bandwidth', options.bandwidth)}"
+        raise refusal("bandwidth.n_neighbors", text)
 
 
 def settle_lengths(options: Options) -> None:
@@ -375,18 +355,17 @@ def check_on_cluster(options: Options) -> None:
         if TABLE[name].cluster:
             text = f"{option(name, value)} does not work with {option('client')}"
             raise refusal(f"client.{name}", text, TABLE[name].cluster)
-    words = [*options.automatic, *(["bandwidth"] if is_local(options.bandwidth) else [])]
-    if words:
-        text = f"{option(words[0], getattr(options, words[0]))} does not work with {option('client')}"
+    for name in [*options.automatic, *(["bandwidth"] if is_local(options.bandwidth) else [])]:
+        text = f"{option(name, getattr(options, name))} does not work with {option('client')}"
         raise refusal("client.automatic", text, "find it on a sample of the points on one machine, and pass the number")
 
 
-def parameters(name: str) -> list[str]:
-    """Return the lines of a numpydoc section on an option."""
+def parameter(name: str) -> str:
+    """Return the entry of an option in a numpydoc section."""
     default = DEFAULTS[name]
     tail = ", optional" if default is None else f', default="{default}"' if isinstance(default, str) else ""
     first = f"{name} : {TABLE[name].kind}{tail or f', default={default}'}"
-    return [first, *(f"    {line}" for line in TABLE[name].doc.splitlines())]
+    return f"{first}\n{textwrap.indent(TABLE[name].doc, '    ')}"
 
 
 def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> Owner:
@@ -396,9 +375,8 @@ def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> O
     """
 
     def filled(match: re.Match[str]) -> str:
-        names = re.split(r",\s*", match[2])
-        lines = [line for name in names for line in (own[name].splitlines() if name in own else parameters(name))]
-        return "\n".join(f"{match[1]}{line}" for line in lines)
+        texts = [own[name] if name in own else parameter(name) for name in re.split(r",\s*", match[2])]
+        return textwrap.indent("\n".join(texts), match[1])
 
     owner.__doc__ = re.sub(r"^( *)\{([a-z_,\s]+)\}$", filled, owner.__doc__ or "", flags=re.MULTILINE)
     return owner
@@ -407,14 +385,8 @@ def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> O
 # --- misspelt keywords -----------------------------------------------------------------------------------------------
 
 # ours, by the name elsewhere
-SAME = {
-    "n_jobs": "n_threads",
-    "eigen_tol": "tol",
-    "k": "n_neighbors",
-    "seed": "random_state",
-    "verbose": "progress",
-    "components": "disconnected",  # of our own earlier versions, and near n_components
-}
+SAME = {"n_jobs": "n_threads", "eigen_tol": "tol", "k": "n_neighbors", "seed": "random_state", "verbose": "progress"}
+SAME["components"] = "disconnected"  # in our earlier versions
 KERNEL = "the kernel is exp(-distance^2 / bandwidth^2), so pass bandwidth ="
 ELSEWHERE = {  # what has no name here; of lengths how to convert them
     "gamma": f"{KERNEL} 1 / sqrt(gamma)",
@@ -431,14 +403,12 @@ def explain_keywords(function: Callable[Arguments, Result]) -> Callable[Argument
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for name in kwargs:
-            if name not in known:
-                near = [SAME[name]] if SAME.get(name) in known else get_close_matches(name, known, n=1, cutoff=0.7)
-                advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-                if "bandwidth" in known:
-                    advice = ELSEWHERE.get(name, advice)
-                text = f"{function.__qualname__.removesuffix('.__init__')} has no option {name!r}"
-                raise refusal("keyword.unknown", text, advice, TypeError)
+        for name in (name for name in kwargs if name not in known):
+            near = [SAME[name]] if SAME.get(name) in known else get_close_matches(name, known, n=1, cutoff=0.7)
+            advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            advice = ELSEWHERE.get(name, advice) if "bandwidth" in known else advice
+            text = f"{function.__qualname__.removesuffix('.__init__')} has no option {name!r}"
+            raise refusal("keyword.unknown", text, advice, TypeError)
         return function(*args, **kwargs)
 
     return call

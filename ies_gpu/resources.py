@@ -25,14 +25,12 @@ class Estimate(NamedTuple):
     ----------
     stages : dict of str to int
         The most memory, in bytes, that the process holds during each stage.
-    peak_bytes : int
-        The largest of the stages.
-    request_bytes : int
-        A quarter more: what to request from a batch service.
+    peak_bytes, request_bytes : int
+        The largest of the stages; and a quarter more, to be requested from a batch service.
     device_bytes : int
         GPU memory (0 on the CPU). Computed, and compared with what CuPy asks for on a CPU; never with a GPU.
     seconds : float or None
-        Total time; rough, within a factor of two or so on an idle machine. None where it cannot be told.
+        Total time, within a factor of two or so on an idle machine. None where it cannot be told.
     storage : str
         How the kernel is stored, in words.
     factor : float
@@ -60,8 +58,7 @@ def estimate_resources(
     n, dim : int
         Number of points and of columns.
     degree : float
-        Mean number of neighbours per point. ``diagnostics["mean_degree"]`` of a smaller run gives it; at a fixed
-        bandwidth it grows in proportion to n.
+        Mean number of neighbours, ``diagnostics["mean_degree"]``; at a fixed bandwidth it grows in proportion to n.
     intrinsic_dim : int, default=2
         The dimension of the manifold.
     subset_size : int, optional
@@ -84,8 +81,6 @@ def estimate_resources(
     --------
     >>> from ies_gpu.resources import estimate_resources
     >>> job = estimate_resources(n=100_000, dim=3, degree=170)
-    >>> list(job.stages)
-    ['checks', 'graph', 'laplacian', 'eigenvectors', 'tangents', 'result']
     >>> print(f"{job.peak_bytes / 1e9:.1f} GB")
     0.7 GB
     """

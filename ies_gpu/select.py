@@ -36,33 +36,29 @@ def select_coordinates(
 
     The whole pipeline of Chen and Meila [1]_, from the neighbour graph to the search for the set S of ``subset_size``
     coordinates, the first among them, that maximises ``R(S) - zeta * sum of the eigenvalues of S``. ``R(S)`` is 0 for
-    coordinates that are independent at every point and very negative for a set that loses rank.
-
-    Exactly one of ``X``, ``graph``, ``kernel`` and ``laplacian`` is required. If you know ``intrinsic_dim``,
-    ``subset_size`` and ``bandwidth``, pass them: the run is several times faster.
+    coordinates that are independent at every point and very negative for a set that loses rank. If you know
+    ``intrinsic_dim``, ``subset_size`` and ``bandwidth``, pass them: the run is several times faster.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), optional
-        The points, one row per point: a NumPy or CuPy array, a data frame, or a tensor. Arrays on a GPU are used where
-        they are.
+        The points, one per row: a NumPy or CuPy array, a data frame, or a tensor. Exactly one of ``X``, ``graph``,
+        ``kernel`` and ``laplacian`` is required.
     graph : sparse matrix or ndarray of shape (n_samples, n_samples), optional
         Distances between neighbours, symmetric. Infinity in a dense matrix means "not neighbours".
     kernel : sparse matrix or ndarray of shape (n_samples, n_samples), optional
         Symmetric affinities, none of them negative.
     laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
-        A renormalised Laplacian from :func:`graph_laplacian`, or a sparse ``I - P``. Needs ``coordinates`` and
-        ``eigenvalues``.
-    coordinates : ndarray of shape (n_samples, n_components), optional
-        The eigenvectors of ``laplacian``, without the constant one, as :func:`diffusion_map` returns them.
-    eigenvalues : ndarray of shape (n_components,), optional
-        The eigenvalues of ``laplacian``, ascending.
+        A renormalised Laplacian from :func:`graph_laplacian`, or a sparse ``I - P``.
+    coordinates, eigenvalues : ndarray, optional
+        The eigenvectors of ``laplacian`` without the constant one, (n_samples, n_components), and their eigenvalues,
+        ascending, as :func:`diffusion_map` returns them; only with ``laplacian``.
     {intrinsic_dim, subset_size, bandwidth, n_neighbors, radius, self_loops, metric, alpha, n_components, zeta,
     percentile, search, untangle, scale, diffusion_time, disconnected, device, dtype, memory_limit, n_threads,
     random_state, tol, keep_bases, checkpoint, resume}
     progress : bool or callable, optional
-        True shows a bar per stage, in a terminal or a notebook, and says if kernels must be compiled first. A function
-        is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
+        True shows a bar per stage and says if kernels must be compiled first. A function is called as
+        ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
     client : dask.distributed.Client, optional
         Compute on the workers of a Dask cluster, with ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers.
         ``X`` is then an array, a Dask array, or the path of an ``.npy`` file that all workers can read; from the last
@@ -71,8 +67,8 @@ def select_coordinates(
     Returns
     -------
     Selection
-        The chosen set with its coordinates, the regularization path, the ranking of other sets, and diagnostics. Its
-        arrays are on the device of the input, one row per point.
+        The chosen set with its coordinates, the path, the ranking of other sets, and diagnostics. Its arrays are on the
+        device of the input, one row per point.
 
     Raises
     ------
@@ -87,11 +83,6 @@ def select_coordinates(
     -----
     IESWarning
         If the result may be wrong. What was found is also in ``selection.findings``.
-
-    See Also
-    --------
-    select_each_part : One result per part of a disconnected graph.
-    IndependentCoordinates : The same as a scikit-learn transformer.
 
     Notes
     -----
@@ -111,17 +102,11 @@ def select_coordinates(
     --------
     On a long strip, the second coordinate that is needed is not the second eigenvector:
 
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> selection = ies_gpu.select_coordinates(
-    ...     strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10
-    ... )
-    >>> selection.names
-    ('phi1', 'phi7')
-    >>> selection.subset
-    (0, 6)
-    >>> selection.embedding.shape
-    (400, 2)
+    >>> from ies_gpu import datasets, select_coordinates
+    >>> strip = datasets.load("D1", n_samples=400)
+    >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> selection.names, selection.embedding.shape
+    (('phi1', 'phi7'), (400, 2))
     """
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
@@ -140,20 +125,16 @@ def select_coordinates(
         opened: Run = ClusterRun(client, options, given, progress)
     else:
         opened = Run(options, given.to_euclidean(options.metric), progress)
-    with opened as run:
+    with opened as run:  # run(step, ...) calls a step, and times, retries, audits and saves it
         selection = run_steps(run, run.given, run.options)
     return with_index(selection, index_of(X))
 
 
 def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
-    """Run the steps of the pipeline, after the search for what is "auto".
-
-    ``run(step, ...)`` calls a step, and times, retries, audits and saves it.
-    """
-    options, report = asked, None
-    laplacian = None  # with its matrix, where there are no points to judge a map by
     fit: Any = None
     found: Any = None
+    options, report = asked, None
+    laplacian = None  # with its matrix, where there are no points to judge a map by
     if asked.automatic:
         from .parameters.automatic import find_parameters
 
@@ -197,12 +178,10 @@ def select_each_part(
     Examples
     --------
     >>> import numpy as np
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400).X
-    >>> parts = ies_gpu.select_each_part(
-    ...     np.vstack([strip, strip[:300] + 100]), intrinsic_dim=2, subset_size=2, bandwidth=1.2
-    ... )
-    >>> [len(part.points) for part in parts]
+    >>> from ies_gpu import datasets, select_each_part
+    >>> strip = datasets.load("D1", n_samples=400).X
+    >>> two = np.vstack([strip, strip[:300] + 100])
+    >>> [len(part.points) for part in select_each_part(two, intrinsic_dim=2, subset_size=2, bandwidth=1.2)]
     [400, 300]
     """
     for name in ("disconnected", "checkpoint", "resume", "client"):
@@ -227,18 +206,14 @@ def select_each_part(
 def map_parts(
     value: Array, entry: str, options: dict[str, Any], fewest: int
 ) -> tuple[list[tuple[Selection, list[Finding]]], list[str]]:
-    """Return the result of each part with what is said of it, and why parts of enough points have none.
-
-    At its own bandwidth a part may fall into parts again.
-    """
+    """Return the result of each part, which may have parts again, with what is said of it; and why parts have none."""
     everything = np.arange(value.shape[0])
     done: list[tuple[Selection, list[Finding]]] = []
     refused: list[str] = []
-    waiting = [(everything, "raise")]
+    waiting, backend = [(everything, "raise")], backend_of(value.data if hasattr(value, "tocsr") else value)
     while waiting:
         rows, way = waiting.pop()
-        whole = rows is everything
-        chosen = backend_of(value.data if hasattr(value, "tocsr") else value).asarray(rows)
+        whole, chosen = rows is everything, backend.asarray(rows)
         part = value if whole else value[chosen] if entry == "X" else value[chosen][:, chosen]
         try:
             with listen() as said:

@@ -29,17 +29,14 @@ def wrong(name: str, code: str, text: str, advice: str = "", kind: type[Exceptio
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
-    """Return a finite real number in (low, high), or [low, high] when closed."""
     return Number(low, high, closed).check(name, value)
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
-    """Return an integer in [low, high]."""
     return Integer(low, high, why).check(name, value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return one of several words."""
     return Words(*choices).check(name, value)
 
 
@@ -57,11 +54,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 def check_real_array(
     name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
 ) -> Array:
-    """Return a dense array of finite real numbers with ``ndim`` axes, on the device where it is.
-
-    Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
-    names of the columns for messages, where the array is no frame that has them.
-    """
+    """Return a dense array of finite real numbers, on its device; ``columns`` are their names for messages."""
     if ("anndata", "AnnData") in {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(array).__mro__}:
         advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
         raise wrong(name, "anndata", "is an AnnData object", advice, TypeError)
@@ -189,11 +182,7 @@ def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
 
 @at_home
 def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
-    """Return a square matrix, sparse or dense, as CSR with sorted indices, each entry once, and all finite.
-
-    Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
-    as SciPy does. With ``add=False`` they are refused: two distances of one pair have no sum.
-    """
+    """Return a square matrix as CSR, sorted and finite; what is stored twice is added, or refused without ``add``."""
     backend = backend_of(matrix)
     if not backend.sparse.issparse(matrix):
         matrix = check_real_array(name, matrix, 2, dtype)
@@ -233,27 +222,21 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
 
 def check_sparse_storage(name: str, matrix: Array) -> None:
     """Refuse a sparse matrix whose index arrays lead out of it: the constructors do not look, and loops would crash."""
-    way = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
-    if matrix.format in ("csr", "csc", "bsr"):
-        sides = getattr(matrix, "blocksize", (1, 1))
+    if matrix.format == "coo":
+        parts, sound = [(matrix.row, matrix.shape[0]), (matrix.col, matrix.shape[1])], True
+    elif matrix.format in ("csr", "csc", "bsr"):
+        sides, starts = getattr(matrix, "blocksize", (1, 1)), matrix.indptr
         rows, columns = matrix.shape[0] // sides[0], matrix.shape[1] // sides[1]
         major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
-        starts, stored = matrix.indptr, len(matrix.indices)
-        ends = (int(starts[0]), int(starts[-1])) if len(starts) == major + 1 else None
-        if ends != (0, stored) or len(matrix.data) != stored or bool((starts[1:] < starts[:-1]).any()):
-            text = f"its indptr must rise from 0 to {stored}, the number of its indices and data, in {major + 1} steps"
-            raise wrong(name, "damaged", f"is damaged: {text}", way)
-        parts = {"indices": (matrix.indices, minor)}
-    elif matrix.format == "coo":
-        if not len(matrix.row) == len(matrix.col) == len(matrix.data):
-            raise wrong(name, "damaged", "is damaged: its row, col and data must be of equal length", way)
-        parts = {"row": (matrix.row, matrix.shape[0]), "col": (matrix.col, matrix.shape[1])}
+        parts, sound = [(matrix.indices, minor)], len(starts) == major + 1 and bool((starts[1:] >= starts[:-1]).all())
+        sound = sound and (int(starts[0]), int(starts[-1])) == (0, len(matrix.indices))
     else:
         return
-    for part, (indices, size) in parts.items():
-        if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-            span = f"{int(indices.min())} to {int(indices.max())}"
-            text = f"is damaged: its {part} must be between 0 and {size - 1} to fit its shape, got {span}"
+    for part, size in parts:
+        inside = len(part) == 0 or (int(part.min()) >= 0 and int(part.max()) < size)
+        if not (sound and inside and len(part) == len(matrix.data)):
+            text = "is damaged: its index arrays do not fit its shape, its data, or each other"
+            way = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
             raise wrong(name, "damaged", text, way)
 
 

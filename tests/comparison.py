@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import zipfile
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -33,6 +35,17 @@ def assert_same(a, b, where="", ignored=TOLD_APART):
 def assert_equal_selections(a, b, ignored=TOLD_APART):
     for field in dataclasses.fields(a):
         assert_same(getattr(a, field.name), getattr(b, field.name), field.name, ignored)
+
+
+@contextmanager
+def changed(path):
+    """The members of an archive by name, which are written when they have been changed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    yield members
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
 
 
 def resumed(selection):

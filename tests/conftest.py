@@ -35,27 +35,15 @@ def pytest_configure(config):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def auto_is_the_cpu():
-    """``device="auto"`` means the CPU in tests: with CuPy and no driver it would warn, which is an error here."""
+def surroundings():
+    """The same for all tests, wherever they are started."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_DEVICE", "cpu")
+        patch.setenv("IES_GPU_DEVICE", "cpu")  # with CuPy and no driver, "auto" would warn, which is an error here
+        patch.setenv("COLUMNS", "1000")  # messages are compared as sentences: the command line folds them
+        # a shell starts background jobs with SIGINT ignored; they and all their children would be deaf to it
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def messages_in_one_line():
-    """Messages are compared as sentences: the command line folds them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "1000")
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def ctrl_c_is_heard():
-    """A shell starts background jobs with SIGINT ignored; they and all their children would be deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

@@ -82,7 +82,7 @@ def run(name: str, book: Book, args: argparse.Namespace, data: Path | None, cons
     """Run one experiment and write the page; returns the seconds it took."""
     begin = time.perf_counter()
     try:
-        experiment(name).run(book, full=args.full, device=args.device, data=data, progress=console.progress)
+        experiment(name).run(book, full=args.full, device=args.device, data=data, progress=console)
     except BaseException:  # Ctrl-C too
         if book.items:
             book.text(f"{name}-stopped", f"{name}: not finished", "It stopped or failed before the end.")

@@ -25,12 +25,8 @@ from .parser import WRONG_USE, Parser, WrongUse, say_in_flags
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = {
-    "fit": "fit",
-    **dict.fromkeys(("show", "plot", "report", "transform"), "saved"),
-    **dict.fromkeys(("data", "demo"), "data"),
-    "doctor": "doctor",
-}  # fmt: skip - and the module of each
+COMMANDS = {"fit": "fit"} | dict.fromkeys(("show", "plot", "report", "transform"), "saved")  # and the module of each
+COMMANDS |= {"data": "data", "demo": "data", "doctor": "doctor"}
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 
@@ -56,7 +52,7 @@ def program() -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; returns the exit status."""
+    """Run a command and return its exit status."""
     words = (sys.argv[1:] if argv is None else argv) or ["--help"]
     early = "json" if "--log-format json" in " ".join(words).replace("=", " ") else "lines"  # for usage errors
     console, debug, known = Console(sys.stderr, early), False, frozenset[str]()
@@ -85,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
     except (KeyboardInterrupt, Terminated) as stop:
         how, status = ("SIGTERM", TERMINATED) if isinstance(stop, Terminated) else ("Ctrl-C", INTERRUPTED)
         console.close()
-        console.note(f"ies-gpu: stopped by {how}")
+        console.write(f"ies-gpu: stopped by {how}")
         console.end(f"stopped by {how}", status)
         return status
     except BrokenPipeError:  # the reader of the output has closed it
@@ -135,11 +131,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def stopped_once() -> Iterator[None]:
-    """Turn SIGTERM or Ctrl-C into an exception; ignore others while it cleans up.
-
-    Python drops an exception that is raised inside a callback or a destructor: the next signal raises it again. An
-    error after that is most likely of a library whose callback did not do its work, and counts as the signal.
-    """
+    """Turn SIGTERM or Ctrl-C into an exception, once more if Python dropped that; ignore others while it cleans up."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
@@ -161,7 +153,7 @@ def stopped_once() -> Iterator[None]:
     try:
         yield
     except Exception:
-        if heard:
+        if heard:  # Python drops what is raised inside a callback, whose library then fails for want of its work
             raise heard[-1] from None
         raise
     finally:

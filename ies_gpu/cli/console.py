@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..files.remote import is_remote, shown
+from ..run.progress import Bar
 
 WIDTH = 80
 EVERY = 0.5  # seconds between two JSON lines of one stage
@@ -20,18 +21,13 @@ COLOURS = {"error": "31", "warning": "33"}  # red, yellow
 
 
 class Console:
-    """The messages of one run, in the style "bar", "lines", "json" or "quiet", which shows warnings and errors only.
-
-    ``progress`` is passed to ``select_coordinates``.
-    """
+    """The messages and the progress of one run, as "bar", "lines", "json" or "quiet": warnings and errors only."""
 
     def __init__(self, stream: IO[str], style: str) -> None:
-        self.stream, self.style = stream, style
-        self.stage = ""
+        self.stream, self.style, self.stage, self.bar = stream, style, "", Bar(stream)
         self.begin = self.last = 0.0
-        self.bar: Any = None
 
-    def progress(self, stage: str, done: int, total: int) -> None:
+    def __call__(self, stage: str, done: int, total: int) -> None:
         """Follow ``(stage, 0, 0)`` at the beginning of a stage to ``(stage, 1, 1)`` at its end."""
         now, ended = time.perf_counter(), (done, total) == (1, 1)
         if (done, total) == (0, 0):
@@ -39,34 +35,26 @@ class Console:
         if stage != self.stage or self.style == "quiet":
             return
         if self.style == "bar":
-            if self.bar is None:
-                from ..run.progress import Bar, tqdm
-
-                tqdm().monitor_interval = 0  # no thread of its own: stages report often enough
-                self.bar = Bar(self.stream)
             self.bar(stage, done, total)
         if self.style == "json" and (ended or now - self.last >= EVERY):
             self.last = now
             self._event("info", stage=stage, done=done, total=total or None, seconds=round(now - self.begin, 3))
         if ended and self.style != "json":
-            self._write(f"{stage:<24}{now - self.begin:8.2f} s")
+            self._line(f"{stage:<24}{now - self.begin:8.2f} s")
         self.stage = "" if ended else stage
 
     def close(self) -> None:
-        """Clean up the line, wherever the run ended."""
-        if self.bar is not None:
-            self.bar.close()
+        self.bar.close()
         self.stage = ""
 
-    def note(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Write a line for people."""
         if self.style in ("bar", "lines"):
-            self._write(text)
+            self._line(text)
 
     def say(self, level: str, message: str, code: str = "", **more: int) -> None:
         """Say in every style that something is a warning or an error, in JSON with its code."""
-        if self.bar is not None:
-            self.bar.close()
+        self.bar.close()
         message = " ".join(message.split())
         if self.style == "json":
             self._event(level, message=message, **({"code": code} if code else {}), **more)
@@ -76,7 +64,7 @@ class Console:
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt"
         if self.stream.isatty() and not plain:
             text = f"\x1b[{COLOURS[level]}m{label}\x1b[0m{text.removeprefix(label)}"
-        self._write(text)
+        self._line(text)
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""
@@ -89,9 +77,9 @@ class Console:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         held = resident_memory()
         memory = {"bytes": held, "peak_bytes": max(held, peak_memory())}  # Linux may notice a new peak late
-        self._write(json.dumps({"time": now, "level": level, **content, **memory}))
+        self._line(json.dumps({"time": now, "level": level, **content, **memory}))
 
-    def _write(self, line: str) -> None:
+    def _line(self, line: str) -> None:
         try:
             self.stream.write(line + "\n")
             self.stream.flush()
@@ -126,16 +114,7 @@ def listed(label: str, *items: str) -> None:
         say(f"  {label:<16}{', '.join(items)}")
 
 
-def announce_compiling(console: Console, device: str = "auto") -> None:
-    """Say so if the first stages will take longer because kernels must be compiled."""
-    from ..backend import get_backend
-
-    if longer := get_backend(device).first_run():
-        console.note(longer)
-
-
 def file_name(path: str) -> str:
-    """Return the name of a file or URL, without its folder."""
     return shown(path).rpartition("/")[2] if is_remote(path) else Path(path).name
 
 

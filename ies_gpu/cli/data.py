@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..constraints import Integer, Seed
-from .console import Console, address, announce_compiling, say
+from .console import Console, address, say
 from .parser import add_command, add_talk, check_file, read_by
 
 
@@ -65,7 +65,6 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
     from ..files.writing import write_table
     from ..select import select_coordinates
 
-    announce_compiling(console)
     n, folder, tell = args.n, Path(args.output), (lambda _: None) if args.quiet else say
     folder.mkdir(parents=True, exist_ok=True)
     data = load("D1", n_samples=n)
@@ -75,7 +74,7 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
     tell("of the first 20 give a flat map of the strip? The usual answer: the first two.")
     tell(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
     known: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": bandwidth}
-    selection = select_coordinates(data.X, **known, progress=console.progress)
+    selection = select_coordinates(data.X, **known, progress=console)
     tell(f"\nThe usual choice: {selection.judgement['needed'].text}.")
     tell(f"The search chooses {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
     if selection.subset != data.reference_subset:

@@ -120,7 +120,7 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
 def say_how_long(seconds: float | None, console: Console) -> None:
     """Say roughly how long a run will take, if that is long and can be told."""
     if seconds is not None and seconds > LONG:
-        console.note(f"expect about {duration(seconds)}, give or take a factor of two")
+        console.write(f"expect about {duration(seconds)}, give or take a factor of two")
 
 
 def tell_needs(points: Any, args: argparse.Namespace) -> None:
@@ -144,7 +144,6 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -13,7 +13,7 @@ from ..files.remote import is_remote, shown
 from ..findings import finding_of
 from ..options import Options, check_on_cluster
 from . import parser
-from .console import Console, address, announce_compiling, file_name, listed, say, say_json
+from .console import Console, address, file_name, listed, say, say_json
 from .saved import check_picture, draw
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ DETAILS = (
 )  # fmt: skip
 MANY = 5_000  # points from which on a run may take long enough to be announced
 FEATURES = ("angles", "distances", "torsions")  # of a molecule
-# what is written, by its flag: the name of the argument, and the label in the summary
+# what is written, by its flag: the name of the argument, the label in the summary, an example, its content
 OUTPUTS = {
-    "-o": ("output", "saved"),
-    "--model": ("model", "model"),
-    "--plot": ("plot", "picture"),
-    "--coordinates": ("coordinates", "coordinates"),
-    "--report": ("report", "report"),
+    "-o": ("output", "saved", "RUN.NPZ", "the result"),
+    "--coordinates": ("coordinates", "coordinates", "MAP.CSV", "the chosen coordinates (.npy or .csv)"),
+    "--model": ("model", "model", "MODEL.NPZ", "the model that 'ies-gpu transform' needs"),
+    "--plot": ("plot", "picture", "MAP.PNG", "a picture of the result (.png, .pdf or .svg)"),
+    "--report": ("report", "report", "REPORT.HTML", "an interactive report, a page for your browser"),
 }
 
 
@@ -48,11 +48,8 @@ def add(commands: Any) -> None:
     fit.add_argument("points", metavar="POINTS", help="file or URL, one row per point (.npy, .csv, .h5, ...)")
     parser.add_options(fit.add_argument_group("the problem"), *PROBLEM)
     option = fit.add_argument_group("what to write").add_argument
-    option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
-    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy or .csv)")
-    option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
-    option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
-    option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
+    for flag, (name, _, metavar, content) in OUTPUTS.items():
+        option(*dict.fromkeys((flag, f"--{name}")), metavar=metavar, help=f"file for {content}")
     parser.add_reading(fit.add_argument_group("the file").add_argument)
     option = fit.add_argument_group("a molecule").add_argument
     about = "file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)"
@@ -90,24 +87,23 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.assembly import with_index
 
     begin = time.perf_counter()
-    console.progress("read", 0, 0)
+    console("read", 0, 0)
     given = read_given(args, molecule)
-    console.progress("read", 1, 1)
+    console("read", 1, 1)
     if args.dry_run:
         from .dry_run import tell_needs
 
         tell_needs(given.points, args)
         return 0
     if molecule and args.self_loops:
-        console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
+        console.write("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
-        console.note("no -o: the result will be shown but not saved")
+        console.write("no -o: the result will be shown but not saved")
     if not workers_read(args) and len(given.points) >= MANY:
         from .dry_run import estimate, say_how_long
 
         with suppress(ValueError):  # what does not work is said by the run itself
             say_how_long(estimate(given.points, args)[1].seconds, console)
-    announce_compiling(console, args.device)
     from ..select import select_coordinates
 
     cluster: Any = nullcontext()
@@ -117,23 +113,21 @@ def run(args: argparse.Namespace, console: Console) -> int:
         cluster = connected(args.scheduler)
     with cluster as client:
         if client is not None and client.dashboard_link:
-            console.note(f"the cluster's dashboard: {client.dashboard_link}")
-        found = select_coordinates(given.points, **parser.options_of(args), progress=console.progress, client=client)
+            console.write(f"the cluster's dashboard: {client.dashboard_link}")
+        found = select_coordinates(given.points, **parser.options_of(args), progress=console, client=client)
         finish(with_index(found, given.rows), given, args, console, begin)
     return 0
 
 
 def check(args: argparse.Namespace) -> None:
     """Check before anything is read that the options fit together, and that every output can be written."""
-    wrong, outputs = args.parser.error, {flag: getattr(args, name) for flag, (name, _) in OUTPUTS.items()}
+    wrong, outputs = args.parser.error, {flag: getattr(args, name) for flag, (name, *_) in OUTPUTS.items()}
     if args.scheduler and args.dry_run:
         wrong("--dry-run tells what one process needs; leave out --scheduler")
     if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
         wrong("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
     if args.model and args.bandwidth == "auto":
         args.bandwidth = "fixed"  # which new points have a place with
-    if is_remote(args.checkpoint):
-        wrong(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     try:
         options = Options(**parser.options_of(args))
         if args.scheduler:
@@ -209,9 +203,9 @@ def finish(selection: Selection, given: Given, args: argparse.Namespace, console
     if given.features is not None:
         selection.diagnostics["features"] = given.features
     if args.output:
-        console.progress("write", 0, 0)
+        console("write", 0, 0)
         selection.save(args.output)
-        console.progress("write", 1, 1)
+        console("write", 1, 1)
     if args.model:
         selection.model(given.points, feature_names=given.columns).save(args.model)
     if args.coordinates:
@@ -230,6 +224,6 @@ def finish(selection: Selection, given: Given, args: argparse.Namespace, console
     elif not args.quiet:
         say(summary(selection, parser.say_in_flags))
         listed("time", f"{time.perf_counter() - begin:.1f} s")
-        for flag, (name, label) in OUTPUTS.items():
+        for flag, (name, label, *_) in OUTPUTS.items():
             if path := getattr(args, name):
                 listed(label, address(path) if flag == "--report" else shown(path))

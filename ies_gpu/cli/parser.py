@@ -144,7 +144,6 @@ def add_options(group: Any, *names: str) -> None:
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the table that flags or a job file have set."""
     return {name: value for name, value in vars(args).items() if name in TABLE}
 
 
@@ -162,7 +161,6 @@ def read_by(accepts: Constraint) -> Callable[[str], Any]:
 
 
 def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:
-    """Add what every command shares."""
     option = command.add_argument_group("output").add_argument
     if as_json:
         option("--json", action="store_true", help=as_json)

@@ -141,7 +141,7 @@ def for_picture(colors: dict[str, Any], console: Console) -> dict[str, Any]:
     """Return as many columns as a picture has room for, without those that name each point."""
     kept = {name: v for name, v in colors.items() if v.dtype.kind != "O" or len(set(v)) < len(v)} or colors
     if len(kept) > PANELS:
-        console.note(f"the picture has the first {PANELS} of {len(kept)} columns of --color; a report has all of them")
+        console.write(f"the picture has the first {PANELS} of {len(kept)} columns of --color; a report has all of them")
     return dict(list(kept.items())[:PANELS])
 
 
@@ -169,13 +169,13 @@ def run_report(args: argparse.Namespace, console: Console) -> int:
     if args.diagnose:
         from ..analysis.diagnose import diagnose
 
-        console.progress("diagnosis", 0, 0)
+        console("diagnosis", 0, 0)
         more["diagnosis"] = diagnose(selection, X=points)
-        console.progress("diagnosis", 1, 1)
+        console("diagnosis", 1, 1)
     if args.stability:
         from ..analysis.stability import selection_stability
 
-        more["stability"] = selection_stability(selection, X=points, progress=console.progress)
+        more["stability"] = selection_stability(selection, X=points, progress=console)
     names = (file_name(args.run_file), file_name(args.compare or ""))
     write_report(selection, output, title=args.title or " and ".join(filter(None, names)), names=names, **more)
     console.close()
@@ -198,7 +198,7 @@ def run_transform(args: argparse.Namespace, console: Console) -> int:
     points, rows, found_names = read_table(args.points, **parser.chosen_of(args))
     check_names(model.feature_names, found_names, shown(args.points), "choose them in that order with --columns")
     machine = {"device": args.device, "memory_limit": args.memory_limit, "n_threads": args.n_threads}
-    found = model.transform(points, isolated=args.isolated, **machine, progress=console.progress)
+    found = model.transform(points, isolated=args.isolated, **machine, progress=console)
     write_table(args.output, found, model.names, rows=rows)
     console.close()
     if args.json:

@@ -1,8 +1,4 @@
-"""Self-test of a device: its kernels on small inputs against plain code, and whole runs on D1 and D7 against the CPU.
-
-Without a CUDA device, the runs compare the precisions. A run audits its own stages, so a fault is reported with the
-stage that it arises in.
-"""
+"""Self-test of a device: its kernels against plain code, and runs on D1 and D7 against the CPU in float64."""
 
 from __future__ import annotations
 
@@ -52,7 +48,6 @@ def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selecti
 def compare(
     tested: Backend, n_samples: int = 10_000, names: tuple[str, ...] = ("D1", "D7"), run: Callable[..., Any] = run
 ) -> Iterator[Outcome]:
-    """Compare kernels on small inputs, then whole runs."""
     for kernel, kinds in by.TYPES.items():
         yield compare_kernel(tested, kernel, kinds)
     for device in {"cpu", tested.device}:  # compile, so that seconds are those of work

@@ -37,8 +37,7 @@ def assemble(
     """Return the result, in the user's order of points and on the user's device; ``weights`` turn its coordinates."""
     laplacian, embedding, (bases, sigma) = fit
     rows, home, to_user = laplacian.rows, given.home, to_user_of(given, laplacian.rows)
-    X = points_of(given, rows.used)
-    as_given = X if given.before is None else points_of(given, rows.used, as_given=True)
+    as_given = points_of(given, rows.used, as_given=True)
     coordinates, units = orient_and_scale(given, options, laplacian, embedding)
     kept = None
     if bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases:
@@ -78,12 +77,11 @@ def orient_and_scale(
 ) -> tuple[Array, Array]:
     """Return eigenvectors in the user's order, and the sign and scale they got; given ones stay as they are."""
     to_user, X = to_user_of(given, laplacian.rows), points_of(given, laplacian.rows.used)
-    Y = to_user(embedding.vectors)
+    Y, time = to_user(embedding.vectors), options.diffusion_time
     if options.entry == "laplacian":
         return Y, given.home.xp.ones(Y.shape[1])
     weights = to_user(laplacian.operator_weights) if X is None or options.scale == "diffusion" else None
     with given.home.active():
-        time = options.diffusion_time
         factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
         units = signs(Y, X=X, weights=weights) * factors
         return Y * units, units
@@ -104,8 +102,7 @@ def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | N
 
 def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any:
     """Return the points that were used, as the user has them; in the metric of the run, or ``as_given``."""
-    X = given.before if as_given and given.before is not None else given.values.get("X")
-    if X is None:
+    if (X := given.points if as_given else given.values.get("X")) is None:
         return None
     X = check_points(X)
     return X if len(used) == len(X) else X[given.home.asarray(used)]
@@ -138,14 +135,11 @@ def diagnostics_of(
 
 
 def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
-    """Return at how many points the set has lost rank, and at which share of them tangents are in doubt.
-
-    Where two of the d singular values (n, d) nearly coincide, any mixture of the tangents is a basis.
-    """
+    """Return at how many points the set has lost rank, and at which share of them tangents are in doubt."""
 
     def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
         floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
-        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)
+        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)  # of these, any mixture is a basis
         return count_true(floored), count_true(equal)
 
     backend, n = backend_of(singular_values), len(singular_values)
@@ -161,7 +155,7 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
     reasons = [finding for finding in log.findings if finding.is_doubt]
     found = [] if automatic is None else warnings_for(reasons)
     found += graph_warnings(about, selection.subset, len(selection.points), run.options)
-    if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
+    if run.given.entry == "X" and is_symmetric(run.given.points):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         found.append(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
     for finding in found:
@@ -181,12 +175,10 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
 
 def is_symmetric(X: Array) -> bool:
     """Return whether points are more likely a matrix of distances or affinities."""
-    shape = getattr(X, "shape", None)
-    if shape is not None and shape[0] != shape[-1]:  # most points, of which no copy is made then
+    shape = getattr(X, "shape", None) or check_points(X).shape
+    if shape[0] != shape[-1]:  # most points, of which no copy is made then
         return False
     X = check_points(X)
-    if len(X) != X.shape[1]:
-        return False
     rows = backend_of(X).asarray(spaced_rows(len(X), 200))
     some = X[rows]
     return bool(abs(some - X[:, rows].T).max() <= 1e-10 * abs(some).max())  # products round the two halves differently
@@ -204,6 +196,5 @@ def with_index(selection: Selection, labels: Any) -> Selection:
     labels = np.asarray(labels)
     if labels.ndim != 1 or np.array_equal(labels, np.arange(len(labels))):
         return selection
-    if labels.dtype.hasobject:  # which no file of ours can hold
-        labels = np.array(as_words(labels))
+    labels = np.array(as_words(labels)) if labels.dtype.hasobject else labels  # no file of ours can hold objects
     return replace(selection, index=labels[to_host(selection.points)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from scipy.spatial import KDTree
 
 from ..backend import at_home, backend_of, cached_property, device_near, get_backend, to_device, to_host
 from ..backend.array import Array, column_units
-from ..choice.criterion import coordinate_names
 from ..choice.faults import mean_over
 from ..embedding.graph import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extend, kernel_degrees
@@ -21,8 +19,8 @@ from ..findings import option, refusal
 from ..options import LOCAL
 from ..parameters.judgement import unexplained_variance
 from ..run.run import Log, Progress
-from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
-from .selection import Selection, check_names, names_of, turned, used_points
+from ..validation import check_array, check_choice, check_members, check_real_array, check_sparse
+from .selection import Chosen, check_names, names_of
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
 
@@ -43,7 +41,7 @@ class InverseError(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Model:
+class Model(Chosen):
     """Training points and their map: all that is needed to place new points.
 
     Make one with :meth:`Selection.model` or ``ies-gpu fit --model``.
@@ -58,21 +56,15 @@ class Model:
         The eigenvectors.
     eigenvalues : ndarray of shape (n_components,)
         Of ``L = I - P``.
-    bandwidth, radius : float or None
-        The bandwidth of the kernel, and how far apart neighbours may be; None where there is none.
     subset : tuple of int
         The chosen coordinates, 0-based.
     feature_names : tuple of str or None
         The names of the columns of ``X``, if they have names.
-    self_loops : bool
-        Whether each point is its own neighbour.
+    bandwidth, radius, self_loops, alpha, n_neighbors : float, bool, int or None
+        What made the kernel, as in :func:`select_coordinates`; None where there is none.
     metric : str
         How distances are measured; "precomputed" if new points come as distances to the training points, and
-        "precomputed_affinity" if they come as affinities.
-    alpha : float
-        How strongly the sampling density is corrected for.
-    n_neighbors : int or None
-        How many nearest neighbours make the graph; None for all within the radius.
+        "precomputed_affinity" if as affinities.
     rotation : ndarray of shape (n_components, s) or None
         The weights of the eigenvectors in the chosen coordinates, where these are turned.
 
@@ -80,11 +72,10 @@ class Model:
     --------
     >>> from ies_gpu import datasets, select_coordinates
     >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> selection.model(X)
+    >>> model = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2).model(X)
+    >>> model
     Model of phi1, phi7 from phi1..phi20 (400 points with 3 columns, bandwidth=1.2, radius=3.6)
-    >>> new = selection.model(X).transform(X[:5] + 0.01)
-    >>> selection.model(X).inverse_transform(new).shape
+    >>> model.inverse_transform(model.transform(X[:5] + 0.01)).shape
     (5, 3)
     """
 
@@ -102,17 +93,6 @@ class Model:
     n_neighbors: int | None = None
     rotation: Array = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
-        return coordinate_names(self.subset)
-
-    @property
-    @at_home
-    def embedding(self) -> Array:
-        """The training points in the chosen coordinates."""
-        return turned(self.coordinates, self.subset, self.rotation)
-
     def transform(
         self, X_new: Array, *, isolated: str = "nan", device: str = "auto", memory_limit: int | None = None,
         n_threads: int | None = None, progress: Progress | None = None,
@@ -122,18 +102,18 @@ class Model:
         Parameters
         ----------
         X_new : ndarray of shape (n_new, n_features)
-            New points, with the columns of the training points. If both have names (``feature_names``, a data frame),
-            these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
-            points, one column per training point; those of a sparse matrix that are not stored are no neighbours.
+            New points, with the columns of the training points, by name if both have names. With
+            ``metric="precomputed"``, their distances to the training points, one column for each; what a sparse matrix
+            does not store is no neighbour.
         isolated : {"nan", "nearest"}, default="nan"
-            What a point gets that has no training point within the radius: NaN, or the coordinates of the nearest
-            training point. Either way there is a warning.
+            What a point without a training point within the radius gets, beside a warning: NaN, or the coordinates of
+            the nearest training point.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
             Where to compute; "auto" stays where ``X_new`` is.
         memory_limit : int, optional
             Bytes that may be used; half of the free memory by default.
         n_threads : int, optional
-            CPU threads; by default all that the process may use.
+            CPU threads; all by default.
         progress : callable, optional
             Called as ``progress("transform", done, total)``.
 
@@ -159,8 +139,8 @@ class Model:
     def inverse_transform(self, Y: Array) -> Array:
         """Return points that have given coordinates: the way back, by nearest neighbours.
 
-        The result is the mean of the 10 training points nearest in the chosen coordinates, each divided by its standard
-        deviation. :attr:`inverse_error` says how far from the truth that is. Noise is averaged away; edges shrink.
+        The mean of the 10 training points nearest in the chosen coordinates, each divided by its standard deviation.
+        :attr:`inverse_error` says how far from the truth that is. Noise is averaged away; edges shrink.
 
         Parameters
         ----------
@@ -199,18 +179,6 @@ class Model:
         share = unexplained_variance(X, chosen, n_neighbors=min(NEIGHBOURS, len(X) - 1))
         return InverseError((share * float(X.var(axis=0).sum())) ** 0.5, share)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, completely or not at all, without pickle.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An ``.npz`` file or a URL. :func:`load` reads it.
-        """
-        from .storage import save
-
-        save(self, path)
-
     def _invertible(self) -> tuple[Any, Any]:
         """Return the training points and their chosen coordinates."""
         if self.metric in GIVEN:
@@ -248,20 +216,6 @@ class Model:
         numbers = {name: getattr(self, name) for name in ("bandwidth", "radius", "n_neighbors")}
         scales = "".join(f", {name}={value:g}" for name, value in numbers.items() if value is not None)
         return f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points{shape}{scales}{metric})"
-
-
-def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None) -> Model:
-    """Return the model of a result and the points that it was made from."""
-    used = selection.diagnostics.get("parameters", {})
-    if used.get("entry") != "X":
-        text = f"a model needs a selection made from points, and this one was made from a {used.get('entry', 'graph')}"
-        raise refusal("model.entry", text, "call select_coordinates with X")
-    feature_names = names_of(X) if feature_names is None else feature_names
-    X = used_points(selection, check_points(X))
-    rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
-    device = "cpu" if selection.diagnostics.get("device", "cpu") == "cpu" else "auto"  # a saved run's GPU may be gone
-    more = {"device": device, "rotation": selection.rotation}
-    return make_model(X, selection.coordinates, selection.eigenvalues, rule, selection.subset, feature_names, **more)
 
 
 def make_model(

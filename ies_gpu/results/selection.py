@@ -15,7 +15,7 @@ from ..backend.array import Array
 from ..choice.criterion import check_spanning, coordinate_names, coordinate_numbers, log_volumes
 from ..choice.regularization import Segment
 from ..findings import Answer, Finding, brief, first_few, judgement_in, option, refusal
-from ..validation import check_integer, points_digest
+from ..validation import check_integer, check_points, points_digest
 from .text import as_plain, summary
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ class Ranking(NamedTuple):
     ----------
     subsets : ndarray of shape (n_sets, s)
         The sets, 0-based.
-    losses : ndarray of shape (n_sets,)
-        The penalised score at zeta*, by which the sets are sorted, highest first.
-    scores : ndarray of shape (n_sets,)
-        The score without the penalty.
+    losses, scores : ndarray of shape (n_sets,)
+        The scores with the penalty at zeta*, by which the sets are sorted, highest first; and without it.
     """
 
     subsets: np.ndarray
@@ -40,8 +38,42 @@ class Ranking(NamedTuple):
     scores: np.ndarray
 
 
+class Chosen:
+    """What a result and a model share: chosen coordinates, and a file."""
+
+    subset: tuple[int, ...]
+    coordinates: Array
+    rotation: Array
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
+        return coordinate_names(self.subset)
+
+    @property
+    @at_home
+    def embedding(self) -> Array:
+        """The chosen coordinates (n, s), turned if there is a ``rotation``; scores are those of the eigenvectors."""
+        return self.coordinates[:, list(self.subset)] if self.rotation is None else self.coordinates @ self.rotation
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, completely or not at all, without pickle.
+
+        Arrays on a GPU are copied to the host. ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json``
+        shows all but the arrays.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``. :func:`load` reads it.
+        """
+        from .storage import save
+
+        save(self, path)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Selection:
+class Selection(Chosen):
     """The chosen coordinates and everything that led to them.
 
     :func:`select_coordinates` returns it. Arrays are on the device of the input. Below, n is the number of points used,
@@ -50,8 +82,7 @@ class Selection:
     Attributes
     ----------
     subset : tuple of int
-        S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` is concentrated on a few stray
-        points.
+        S*, the chosen set: 0-based, rising, with 0 in it unless ``phi1`` is concentrated on a few stray points.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float
@@ -60,10 +91,8 @@ class Selection:
         The values of zeta for which S* is optimal; None means no upper end.
     coordinates : ndarray of shape (n, m)
         All eigenvectors.
-    eigenvalues : ndarray of shape (m,)
-        Of ``L = I - P``, in rising order, without the constant eigenvector.
-    laplace_beltrami_eigenvalues : ndarray of shape (m,) or None
-        The eigenvalues times ``4 / bandwidth**2``; None without a bandwidth.
+    eigenvalues, laplace_beltrami_eigenvalues : ndarray of shape (m,)
+        Of ``L = I - P``, rising, without the constant one; and times ``4 / bandwidth**2``, None without a bandwidth.
     path : tuple of Segment
         The regularization path, from zeta = inf down.
     regrets : ndarray of shape (n, len(path))
@@ -75,8 +104,7 @@ class Selection:
     log_volumes : ndarray of shape (n,)
         ``R(S*; i)``, the score of the chosen set at each point.
     bases : ndarray of shape (n, m, d) or None
-        Tangent bases of the co-metric. Kept up to 512 MB, and with ``client`` not at all, unless ``keep_bases`` says
-        otherwise.
+        Tangent bases of the co-metric, if they were kept: see ``keep_bases``.
     singular_values : ndarray of shape (n, d)
         The leading singular values of the co-metric.
     points : ndarray of shape (n,)
@@ -86,8 +114,7 @@ class Selection:
     index : ndarray of shape (n,) or None
         The labels of the rows that were used, if the points came with some, as in a data frame.
     rotation : ndarray of shape (m, s) or None
-        The weights of the eigenvectors in the chosen coordinates, ``embedding = coordinates @ rotation``, where
-        ``untangle`` has turned them; None if they are eigenvectors as they are.
+        The weights of the eigenvectors in chosen coordinates that ``untangle`` has turned: ``coordinates @ rotation``.
 
     Examples
     --------
@@ -96,8 +123,6 @@ class Selection:
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> selection.names
     ('phi1', 'phi7')
-    >>> selection.embedding.shape
-    (400, 2)
     >>> selection.ranking.subsets.shape  # every pair with phi1
     (19, 2)
     """
@@ -122,17 +147,6 @@ class Selection:
     rotation: Array = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
-        return coordinate_names(self.subset)
-
-    @property
-    @at_home
-    def embedding(self) -> Array:
-        """The chosen coordinates (n, s), turned if there is a ``rotation``; scores are those of the eigenvectors."""
-        return turned(self.coordinates, self.subset, self.rotation)
-
-    @property
     def verdict(self) -> str | None:
         """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in older files. ``findings`` say why."""
         return self.diagnostics.get("verdict")
@@ -142,8 +156,8 @@ class Selection:
         """The answers behind the verdict, by question: each has a ``level``, a ``figure`` and a ``text``.
 
         The questions are "rank" (does the map keep every local direction), "shape" (is it free of knots, crossings and
-        overlaps), "stable" (would another sample choose this set, up to twins) and, beside the verdict, "needed" (are
-        the leading coordinates not as good). Levels are "good", "fair", "bad" and "unchecked".
+        overlaps), "stable" (would another sample choose it) and, beside the verdict, "needed" (are the leading
+        coordinates not as good). Levels are "good", "fair", "bad" and "unchecked".
         """
         return judgement_in(self.diagnostics)
 
@@ -174,29 +188,13 @@ class Selection:
         numbers = sorted(coordinate_numbers(subset, bases.shape[1]))
         return log_volumes(bases, check_spanning([numbers], bases, "subset"))[:, 0]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to a file, completely or not at all, without pickle.
-
-        Arrays on a GPU are copied to the host. ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json``
-        shows everything but the arrays.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``. :func:`load` reads it.
-        """
-        from .storage import save
-
-        save(self, path)
-
     def model(self, X: Array, *, feature_names: Sequence[str] | None = None) -> Model:
         """Return a model that places new points in the map.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            The points that the result was made from. Those that ``disconnected="largest"`` left out do not become
-            training points.
+            The points that the result was made from.
         feature_names : sequence of str, optional
             Names of the columns of ``X``; by default those of a data frame.
 
@@ -205,9 +203,19 @@ class Selection:
         Model
             The training points with their map.
         """
-        from .model import model_of
+        from .model import KernelRule, make_model
 
-        return model_of(self, X, feature_names)
+        used = self.diagnostics.get("parameters", {})
+        if used.get("entry") != "X":
+            text = f"a model needs a selection made from points, and this one was made from a {used.get('entry')}"
+            raise refusal("model.entry", text, "call select_coordinates with X")
+        names = names_of(X) if feature_names is None else feature_names
+        rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
+        on_host = self.diagnostics.get("device", "cpu") == "cpu"  # else: the GPU of a saved run may be gone
+        return make_model(
+            used_points(self, check_points(X)), self.coordinates, self.eigenvalues, rule, self.subset, names,
+            device="cpu" if on_host else "auto", rotation=self.rotation,
+        )  # fmt: skip
 
     def to_pandas(self) -> Any:
         """Return the chosen coordinates as a data frame.
@@ -215,8 +223,7 @@ class Selection:
         Returns
         -------
         pandas.DataFrame
-            Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
-            when ``disconnected="largest"`` left some out.
+            Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input.
         """
         try:
             import pandas
@@ -231,7 +238,7 @@ class Selection:
         Returns
         -------
         str
-            One line of strict JSON, as ``ies-gpu fit --json`` prints it.
+            One line, as ``ies-gpu fit --json`` prints it.
         """
         return json.dumps(as_plain(self))
 
@@ -291,11 +298,6 @@ class Selection:
 
     def __repr__(self) -> str:
         return summary(self)
-
-
-def turned(coordinates: Array, subset: Sequence[int], rotation: Array) -> Array:
-    """Return the chosen coordinates, or their combinations where they are turned."""
-    return coordinates[:, list(subset)] if rotation is None else coordinates @ rotation
 
 
 def with_turned(selection: Selection) -> np.ndarray:

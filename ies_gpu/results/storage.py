@@ -24,7 +24,7 @@ Result = TypeVar("Result", Selection, Model)
 RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur inside a result
 
 
-def save(result: Selection | Model, path: str | os.PathLike[str]) -> None:
+def save(result: Any, path: str | os.PathLike[str]) -> None:
     """Write a result or a model to a file or URL, completely or not at all."""
     check_output(path, ".npz")
     format = next(name for name, (kind, _) in FORMATS.items() if isinstance(result, kind))

@@ -1,7 +1,4 @@
-"""A result in words and plain values: one list of facts behind print, cards, the page and JSON.
-
-``Selection`` imports this module, not the other way round.
-"""
+"""A result in words and plain values: one list of facts behind print, cards, the page and JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     d, (low, high) = selection.diagnostics, selection.zeta_interval
     answers, findings, how = selection.judgement, selection.findings, d.get("search") or {}
     parts, known, s = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset)
-    doubts = doubts_in(selection)
+    doubts = [finding for finding in findings if finding.is_doubt]
     stated = {question_of(finding) for finding in doubts if finding.code in STATED}
     of_set, of_first = (
         selection.ranking.scores[(selection.ranking.subsets == own).all(axis=1)] for own in (selection.subset, range(s))
@@ -83,14 +80,10 @@ def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
     return "\n".join(textwrap.fill(line, 80, subsequent_indent=18 * " ", break_long_words=False) for line in lines)
 
 
-def doubts_in(selection: Any) -> list[Finding]:
-    """Return the reasons to doubt a result, the gravest first."""
-    return sorted((finding for finding in selection.findings if finding.is_doubt), key=lambda doubt: doubt.severity)
-
-
 def reason_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
     """Return the question that failed and why, or nothing."""
-    return "".join(f" ({question_of(doubt)}): {say(doubt)}" for doubt in doubts_in(selection)[:1])
+    first = next((finding for finding in selection.findings if finding.is_doubt), None)
+    return "" if first is None else f" ({question_of(first)}): {say(first)}"
 
 
 def answer_text(answer: Answer, say: Callable[[Finding], str] = str, *, is_stated: bool = False) -> str:
@@ -127,15 +120,11 @@ def short(value: Any) -> str:
 
 
 def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
-    """Return the first sets of the ranking with loss and score."""
     return list(zip(*(part[:BEST].tolist() for part in selection.ranking), strict=True))
 
 
 def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str, Any]:
-    """Return a result without its per-point arrays as JSON values; ``words`` write the options in its findings.
-
-    Sets are 0-based; names count from 1 as in the paper.
-    """
+    """Return a result without its arrays as JSON values; ``words`` write the options. Sets are 0-based, names not."""
     n, m = selection.coordinates.shape
     answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
     own = ("zeta", "zeta_interval", "zeta_dimensionless", "rotation", "eigenvalues", "laplace_beltrami_eigenvalues")
@@ -185,7 +174,6 @@ def in_input_rows(selection: Any, n: int) -> np.ndarray:
 
 
 def automatic_line(report: dict[str, Any]) -> str:
-    """Return what an automatic run found, for people."""
     chosen = report["chosen"].items()
     values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in chosen)
     share = 1 - report["fvu"]

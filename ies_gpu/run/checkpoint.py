@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..backend import active_backend, backend_of, to_host
-from ..embedding.graph import csr
-from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
+from ..backend import backend_of
+from ..embedding.laplacian import Laplacian
 from ..files.archive import pack, read_header, unpack, write_archive
 from ..findings import CheckpointWarning, option, refusal, tell, warning
 from ..validation import check_real_array
@@ -45,16 +44,10 @@ class Saved(NamedTuple):
 
 
 class Checkpoint:
-    """A folder of finished stages, which one run has to itself; made if it does not exist.
-
-    With ``resume`` finished stages are taken from it; without, a folder that holds some is an error. The ``job`` is
-    everything that decides the result, as plain values, and ``stages`` are the names of those that may be saved, in
-    their order. Before any work, ValueError or OSError say that the folder cannot be written to, is in use, holds
-    stages that were not asked for, or somebody's file with the name of one.
-    """
+    """A folder of finished stages of a ``job``, plain values that decide the result. One run has it to itself."""
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
-        self.folder, self.resume, self.stages = make_folder(folder), resume, stages
+        self.folder, self.stages = make_folder(folder), stages
         self.resumed: list[str] = []
         self.notes: list[str] = []
         self.lock: int | None = lock_folder(self.folder)
@@ -87,11 +80,11 @@ class Checkpoint:
 
     def has(self, stage: str, after: str) -> bool:
         """Return whether there is a file for a stage of this job, computed from ``after``; it may be damaged."""
-        if not self.resume or not self.path(stage).exists():
-            return False
         try:
             header = read_header(self.path(stage))
             return header["fingerprint"] == self.fingerprint and header["after"] == after
+        except FileNotFoundError:
+            return False
         except Exception:  # reported when it is read
             return True
 
@@ -166,9 +159,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def make_folder(folder: Any) -> Path:
-    if "://" in os.fspath(folder):
-        text = f"{option('checkpoint')} must be a local folder, got {folder}"
-        raise refusal("checkpoint.remote", text, "mount a volume for it")
     path = Path(folder)
     if path.exists() and not path.is_dir():
         text = f"{option('checkpoint')} must be a folder, but {path} is a file"
@@ -200,74 +190,23 @@ def lock_folder(folder: Path) -> int:
     return descriptor
 
 
-# --- what is kept of a Laplacian --------------------------------------------------------------------------------------
-
-
-def packed_laplacian(found: Laplacian) -> dict[str, Any]:
-    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
-    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
-    return own | found.rows._asdict()
-
-
-def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
-    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
-    if not found.operator.has_matrix:
-        return None
-    P = found.operator.matrix
-    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
-
-
-def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
-    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
-    backend = active_backend()
-
-    def stored() -> Any:
-        found = load()
-        if isinstance(found, Laplacian):
-            return found.operator
-        return SparseMatrix(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
-
-    rows = Rows(*(content[name] for name in Rows._fields))
-    weights = backend.asarray(content["weights"])
-    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
-
-
 # --- digests: whether two jobs are the same, and whether a file is what was written ----------------------------------
 
 
 def data_digest(given: Mapping[str, Any]) -> str:
-    """Return the digest of all inputs that were given."""
-    total = sha256()
-    for name, value in sorted(given.items()):
-        if value is not None:
-            total.update(f"{name}:".encode())
-            _add_input(total, name, value)
-    return total.hexdigest()
+    return content_digest(*pack({name: plain_input(name, value) for name, value in sorted(given.items())}))
 
 
-def _add_input(total: Any, name: str, value: Any) -> None:
+def plain_input(name: str, value: Any) -> Any:
     if isinstance(value, Laplacian):
-        total.update(f"Laplacian {value.bandwidth!r}".encode())
-        label, parts = value.operator.parts()
-        total.update(label.encode())
-        for part in parts:
-            add_array(total, to_host(part))
-        if not value.rows.stand_as_given:
-            add_array(total, value.rows.numbers)
-        if value.operator_weights is not None:
-            _add_input(total, name, value.operator_weights)
-        return
-    backend = backend_of(value)
-    if backend.sparse.issparse(value):
+        return [value.bandwidth, value.operator_weights, value.rows.numbers, *value.operator.parts()]
+    if backend_of(value).sparse.issparse(value):
         matrix = value.tocsr()
-        total.update(f"sparse {matrix.shape}".encode())
-        for part in (matrix.data, matrix.indices, matrix.indptr):
-            add_array(total, backend.to_host(part))
-        return
+        return [matrix.shape, matrix.data, matrix.indices, matrix.indptr]
     if isinstance(value, np.ma.MaskedArray) or np.dtype(getattr(value, "dtype", object)).hasobject:
         # bytes of objects are addresses, and a mask is no part of the bytes
         value = check_real_array(name, value, np.ndim(value))
-    add_array(total, backend.to_host(value))
+    return value
 
 
 def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:

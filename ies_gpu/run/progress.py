@@ -47,4 +47,5 @@ def tqdm() -> Any:
         warnings.simplefilter("ignore")  # text is fine
         from tqdm.auto import tqdm
 
+    tqdm.monitor_interval = 0  # no thread of its own: stages report often enough
     return tqdm

@@ -15,25 +15,12 @@ from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from .. import __version__
-from ..backend import (
-    Backend,
-    Do,
-    Step,
-    active_backend,
-    backend_of,
-    call,
-    device_near,
-    get_backend,
-    reporting,
-    step,
-    to_device,
-    to_host,
-)
+from ..backend import Backend, active_backend, backend_of, device_near, get_backend, reporting, step, to_device, to_host
 from ..backend.array import Array
 from ..backend.cpu import peak_memory
 from ..backend.kernels import plain
@@ -41,12 +28,15 @@ from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
 from ..embedding.diffusion import Embedding, diffusion_map
-from ..embedding.graph import SPHERICAL, points_in_metric
-from ..embedding.laplacian import Laplacian
+from ..embedding.graph import SPHERICAL, csr, points_in_metric
+from ..embedding.laplacian import Laplacian, Rows, SparseMatrix
 from ..findings import Finding, IESWarning, OutOfMemoryError, listen, option, refusal, teller, warning, without_repeats
 from ..options import ENTRIES, Options, is_auto
-from ..validation import check_array, check_integer, check_points
-from .checkpoint import Checkpoint, Saved, data_digest, packed_laplacian, packed_matrix, unpacked_laplacian
+from ..validation import check_integer, check_points, check_real_array
+
+if TYPE_CHECKING:
+    from ..backend import Do, Step
+    from .checkpoint import Checkpoint, Saved
 
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 AUDIT_TOLERANCE = {"float64": 1e-7, "mixed": 1e-4, "float32": 1e-2}
@@ -94,29 +84,27 @@ class Inputs(NamedTuple):
         return self.values[self.entry]
 
     @property
+    def points(self) -> Any:
+        """The user's points, as they came; None without points."""
+        return self.values.get("X") if self.before is None else self.before
+
+    @property
     def home(self) -> Backend:
-        """Where the input lives, and the results go."""
         return backend_of(self.values.get("coordinates", self.value))
 
     def n_components(self, otherwise: int) -> int:
         """Return the number of eigenvectors that were given, or else the number requested."""
         if "coordinates" not in self.values:
             return otherwise
-        coordinates = self.values["coordinates"]
-        shape = getattr(coordinates, "shape", None) or check_array("coordinates", coordinates).shape
-        if len(shape) != 2:
-            return otherwise
-        if check_integer("n_components", otherwise, low=1) not in (shape[1], Options.n_components):
-            text = f"{option('n_components', otherwise)} differs from the {shape[1]} columns of coordinates"
+        m = check_real_array("coordinates", self.values["coordinates"], 2).shape[1]
+        if check_integer("n_components", otherwise, low=1) not in (m, Options.n_components):
+            text = f"{option('n_components', otherwise)} differs from the {m} columns of coordinates"
             raise refusal("n_components.coordinates", text, "leave it out, or pass as many columns and eigenvalues")
-        return int(shape[1])
+        return int(m)
 
 
 class Log:
-    """The log of one run; ``progress`` is True for a bar, or a function of (stage, done, total).
-
-    The total is 0 where it is not known. A last call with ``done == total`` ends each stage.
-    """
+    """The log of one run; ``progress`` is True for a bar, or a function of (stage, done, total)."""
 
     def __init__(self, progress: Progress | bool | None = None) -> None:
         if progress is True:
@@ -170,10 +158,7 @@ class Log:
 
 
 class HeldLog(Log):
-    """The log of a trial that may be discarded: its warnings are held back until the trial is chosen.
-
-    Progress, seconds and what cannot wait go to ``shown``, or nowhere but to ``progress``.
-    """
+    """The log of a trial that may be discarded: warnings wait until it is chosen; what cannot goes to ``shown``."""
 
     def __init__(self, shown: Log | None = None, progress: Progress | None = None) -> None:
         super().__init__(progress if shown is None else shown.progress)
@@ -191,10 +176,7 @@ class HeldLog(Log):
 
 
 class Run:
-    """One run on one backend. Called as ``run(step, *args, **kwargs)``, it is the ``do`` of composite steps.
-
-    Log and backend are by default a new log with that progress, and the backend that the options ask for.
-    """
+    """One run on one backend, by default that of the options: ``run(step, *args, **kwargs)`` is the ``do`` of steps."""
 
     def __init__(
         self, options: Options, given: Inputs, progress: Progress | bool | None = None, *, log: Log | None = None,
@@ -230,6 +212,8 @@ class Run:
 
     def _opened(self) -> Checkpoint:
         """Open the checkpoint of the job that these options, data, device and versions are."""
+        from .checkpoint import Checkpoint, data_digest
+
         options, backend = self.options, self.backend
         job = options.parameters | {"versions": versions()}
         job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
@@ -270,8 +254,7 @@ class Run:
 
     def _load(self, step: Step, compute: partial[Any], digest: str) -> Any:
         """Return the heavy part of a saved result; where it is missing or damaged, the result, computed again."""
-        saved = self._read(step.heavy_name, digest)
-        if saved is not None:
+        if (saved := self._read(step.heavy_name, digest)) is not None:
             return saved.content
         result = self._computed(step, compute)
         self._write_heavy(step, result, digest)
@@ -283,9 +266,8 @@ class Run:
         if not self.checkpoint.has(name, after):
             return None
         with self.log.stage(f"resume {name}"):
-            saved = self.checkpoint.read(name)
-        if saved is None:
-            return None
+            if (saved := self.checkpoint.read(name)) is None:
+                return None
         for kernel, difference in saved.state["audit"].items():
             self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
         self.log.seconds = saved.state["seconds"] | self.log.seconds
@@ -346,7 +328,6 @@ class Run:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that touched the numbers."""
     found = {"ies_gpu": __version__, "python": platform.python_version()}
     for name in ("numpy", "scipy", "numba"):
         with suppress(ImportError):
@@ -364,11 +345,40 @@ def checked_points(X: Any, options: Options, backend: Backend) -> Array:
     return X
 
 
+def packed_laplacian(found: Laplacian) -> dict[str, Any]:
+    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
+    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
+    return own | found.rows._asdict()
+
+
+def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
+    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
+    if not found.operator.has_matrix:
+        return None
+    P = found.operator.matrix
+    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
+
+
+def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
+    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
+    backend = active_backend()
+
+    def stored() -> Any:
+        found = load()
+        if isinstance(found, Laplacian):
+            return found.operator
+        return SparseMatrix(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
+
+    rows = Rows(*(content[name] for name in Rows._fields))
+    weights = backend.asarray(content["weights"])
+    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
+
+
 @step(
     "graph", composite=True, pack=packed_laplacian, unpack=unpacked_laplacian, heavy=packed_matrix,
     heavy_name="laplacian",
 )  # fmt: skip
-def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
+def laplacian_of(given: Inputs, options: Options, do: Do) -> Laplacian:
     """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
     if given.entry == "X":
         from ..embedding.points import laplacian_of_points
@@ -425,7 +435,6 @@ def fit_input(given: Inputs, options: Options, do: Do) -> tuple[Fit, Laplacian |
 
 
 def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
-    """Return the choice that the options ask for."""
     zeta = None if is_auto(options.zeta) else options.zeta  # by the regret, or as given
     return do(
         choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=zeta,
@@ -436,10 +445,7 @@ def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -
 def find_turn(
     fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do
 ) -> np.ndarray | None:
-    """Return the weights of eigenvectors in the chosen coordinates, tested by the points or by the graph, or None.
-
-    The fit has all n points, or some, in the order of the device; X has the order of the input.
-    """
+    """Return the weights of eigenvectors in the chosen coordinates, tested by points as given, or by the graph."""
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
     known = fit.embedding.vectors, values, *fit.tangents, found.subset
     return do(untangle, *known, X=X, laplacian=graph, rows=rows, n_samples=n)

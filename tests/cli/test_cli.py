@@ -37,7 +37,6 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must end in .npz"),
         (["fit", "{points}", *HOPELESS, "-o", "no/run.npz"], 1, "does not exist"),  # said before the run
         (["fit", "{points}", *HOPELESS, "--plot", "map.txt"], 2, "--plot must end in .png, .pdf or .svg, got map.txt"),
-        (["fit", "{points}", *HOPELESS, "--plot", "no/map.png"], 1, "does not exist"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
         (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within --radius 0.003"),
         # and not by the number of neighbours in the estimate of the time
@@ -79,17 +78,12 @@ def test_help_fits_80_columns_also_for_those_who_type_nothing_or_help(capsys, co
     assert cli.main(["help", "nothing"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("header", "rows", "words"),
-    [
-        ("", [7], "in 1 row (7) and 1 column (2); remove these rows (counted from 0) from the file"),
-        ("a,b,c", [7], "points.csv contains NaN or infinite values in 1 row (7) and 1 column ('c'); remove these rows"),
-    ],
-)
-def test_what_is_no_number_is_named_without_python(header, rows, words, tmp_path, capsys):
+@pytest.mark.parametrize(("header", "column"), [("", "2"), ("a,b,c", "'c'")])
+def test_what_is_no_number_is_named_without_python(header, column, tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(50, 3))
-    X[list(rows), 2] = np.nan
+    X[7, 2] = np.nan
     np.savetxt(tmp_path / "points.csv", X, delimiter=",", header=header, comments="")
     assert cli.main(["fit", str(tmp_path / "points.csv"), "--bandwidth", "1", "-d", "1", "-s", "1"]) == 1
     told = " ".join(capsys.readouterr().err.split())
-    assert words in told and "[" not in told
+    assert f"in 1 row (7) and 1 column ({column}); remove these rows (counted from 0) from the file" in told
+    assert "[" not in told and ("points.csv contains" in told) == bool(header)

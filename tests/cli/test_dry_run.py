@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, radius_graph
+from ies_gpu import cli, radius_graph
 from ies_gpu.cli.console import Console
 from ies_gpu.cli.dry_run import say_how_long
 from ies_gpu.resources import estimate_resources
@@ -47,16 +47,9 @@ def test_an_automatic_run_includes_the_scan(dry):
     assert found["peak_bytes"] >= found["stages"]["scan"] and found["request_bytes"] >= 1.24 * found["peak_bytes"]
 
 
-def test_a_limit_takes_longer_and_may_be_too_low(dry, tmp_path, capsys):
-    path = str(tmp_path / "points.npy")
-    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
-    arguments = ["fit", path, "--dry-run", "--json", "-d", "2", "-s", "2", "--bandwidth", "0.25"]
-    found = []
-    for limit in ([], ["--memory-limit", "110M"]):
-        assert cli.main([*arguments, *limit]) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    assert found[1]["peak_bytes"] < found[0]["peak_bytes"] and found[1]["factor"] > found[0]["factor"]
-    assert cli.main([*arguments, "--memory-limit", "1M"]) == 1
+def test_a_limit_is_heeded_and_may_be_too_low(dry, points):
+    assert dry(*FIT)["peak_bytes"] > dry(*FIT, "--memory-limit", "9M")["peak_bytes"]
+    assert cli.main(["fit", points, *FIT, "--dry-run", "--memory-limit", "1M"]) == 1
 
 
 def test_it_writes_nothing_and_fits_80_columns(points, tmp_path, capsys):

@@ -20,11 +20,9 @@ def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
     assert (tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
     selection = load(tmp_path / "run.npz")
     assert ", ".join(selection.names) in out and "run.npz" in out
-    assert selection.coordinates.shape == (1500, 20)
     # one plain line for each stage, with its seconds, as stderr is no terminal
-    lines = err.splitlines()
-    assert [line.split()[0] for line in lines] == ["read", *selection.diagnostics["seconds"], "write"]
-    assert all(re.fullmatch(r"\w+ +\d+\.\d\d s", line) for line in lines)
+    stages = re.findall(r"(\w+) +\d+\.\d\d s\n", err)
+    assert stages == ["read", *selection.diagnostics["seconds"], "write"] and err.count("\n") == len(stages)
 
 
 def test_options_reach_the_selection_and_json_is_one_object(points, tmp_path, capsys):

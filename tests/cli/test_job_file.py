@@ -29,24 +29,25 @@ def elsewhere(tmp_path, monkeypatch):
     Path("job.toml").write_text(JOB)
 
 
+def read(*words):
+    return cli.build_parser("fit").parse_args(["fit", *words])
+
+
 def test_a_file_and_flags_give_the_same_bits():
     np.save("points.npy", datasets.load("D1", n_samples=1000).X)
-    assert cli.main(["fit", "--config", "job.toml"]) == 0
-    assert cli.main(["fit", *FLAGS]) == 0
+    for job in (["--config", "job.toml"], FLAGS):
+        assert cli.main(["fit", *job]) == 0
     assert_equal_selections(load("file.npz"), load("flags.npz"))
 
 
-def test_a_flag_overrides_the_file():
-    args = cli.build_parser("fit").parse_args(["fit", "--bandwidth", "0.7", "--config=job.toml"])
+def test_a_variable_overrides_the_file_and_a_flag_the_variable(monkeypatch, capsys):
+    args = read("--bandwidth", "0.7", "--config=job.toml")
     assert (args.bandwidth, args.n_components, args.points) == (0.7, 12, "points.npy")
     for words in (["--config", "job.toml", "other.npy"], ["other.npy", "--config", "job.toml"]):
-        assert cli.build_parser("fit").parse_args(["fit", *words]).points == "other.npy"
-
-
-def test_a_variable_overrides_the_file_and_a_flag_the_variable(monkeypatch, capsys):
+        assert read(*words).points == "other.npy"
     for setting in ("CONFIG=job.toml", "BANDWIDTH=0.8", "N_COMPONENTS=9", "JSON=true", "QUIET=false", "RADIUS="):
         monkeypatch.setenv(*f"IES_GPU_{setting}".split("="))
-    args = cli.build_parser("fit").parse_args(["fit", "--bandwidth", "0.7"])
+    args = read("--bandwidth", "0.7")
     assert (args.bandwidth, args.n_components, args.points) == (0.7, 9, "points.npy")
     assert args.json and not args.quiet
     monkeypatch.setenv("IES_GPU_JSON", "perhaps")
@@ -74,5 +75,5 @@ def test_a_wrong_file_is_a_usage_error(text, words, capsys):
 def test_the_example_of_the_documentation_is_valid():
     page = Path(__file__).parents[2] / "docs" / "jobs.md"
     Path("job.toml").write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
-    args = cli.build_parser("fit").parse_args(["fit", "--config", "job.toml"])
+    args = read("--config", "job.toml")
     assert args.bandwidth == 0.25 and args.resume and args.points.startswith("s3://")

@@ -30,24 +30,18 @@ def python(*arguments):
 
 
 def test_help_answers_at_once_and_loads_nothing_heavy():
-    code = (
-        "import sys, time, ies_gpu.cli as c; c.main(['--help'])\n"
-        "print(time.process_time(), *{m.partition('.')[0] for m in sys.modules})"
-    )
+    code = "import sys, time, ies_gpu.cli as c; c.main(['--help']); print(time.process_time(), *sys.modules)"
     seconds, *modules = python("-c", code).stdout.splitlines()[-1].split()
     assert float(seconds) < 1  # of processor time; 0.1 on an idle machine
     assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(modules)
 
 
-def test_the_installed_command_begins_where_ctrl_c_is_heard():
-    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {"ies-gpu": "ies_gpu.__main__:program"}
-    assert re.fullmatch(r"ies-gpu \d+\.\d+\.\d+\S*\n", python("-m", "ies_gpu", "--version").stdout)
-
-
 @pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit"])
 def test_ctrl_c_while_the_command_line_is_imported(module):
     """The program begins in a module that imports nothing, and ends without a traceback."""
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"ies-gpu": "ies_gpu.__main__:program"}
+    assert re.fullmatch(r"ies-gpu \d+\.\d+\.\d+\S*\n", python("-m", "ies_gpu", "--version").stdout)
     code = f"""
 import sys
 class Interrupts:
@@ -95,12 +89,10 @@ def test_many_signals_end_a_run_once_and_leave_nothing_half_written(points, tmp_
 
 @pytest.fixture
 def handlers():
-    """Python's own handlers, as in a shell, and those of the tests afterwards."""
-    numbers = signal.SIGINT, signal.SIGTERM
-    before = [signal.getsignal(number) for number in numbers]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield [signal.getsignal(number) for number in numbers]
-    for number, handler in zip(numbers, before, strict=True):
+    """The handlers of the tests, which they get back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield before
+    for number, handler in before.items():
         signal.signal(number, handler)
 
 
@@ -124,9 +116,9 @@ def test_an_exception_that_python_dropped_comes_with_the_next_signal_or_error(ha
 
 def test_another_signal_does_not_break_into_cleaning_up(handlers):
     with pytest.raises(ZeroDivisionError), stopped_once():  # without a signal, handlers and errors are as before
-        assert signal.getsignal(signal.SIGTERM) not in handlers
+        assert signal.getsignal(signal.SIGTERM) != handlers[signal.SIGTERM]
         raise ZeroDivisionError
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert all(signal.getsignal(number) == handler for number, handler in handlers.items())
     cleaned = []
     with pytest.raises(KeyboardInterrupt), stopped_once():
         try:
@@ -144,8 +136,7 @@ def test_another_signal_does_not_break_into_cleaning_up(handlers):
 def test_a_closed_pipe_is_no_error(run):
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "ies_gpu", "show", run]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run([sys.executable, "-m", "ies_gpu", "show", run], stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert done.stderr == b"" and done.returncode == 141
 

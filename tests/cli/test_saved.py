@@ -81,6 +81,20 @@ def test_row_i_of_coordinates_and_new_points_is_row_i_of_the_input(folder, name,
         assert found.index.tolist() == list(found.to_pandas().index) == [NAMES[k] for k in USED]
 
 
+def test_new_points_without_neighbours(folder, capsys):
+    np.save(folder / "far.npy", STRIP[:3] + 999)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run(folder, "transform", "plain-model.npz", "far.npy", "-o", "far-map.npy", "--json") == 0
+    out, err = capsys.readouterr()
+    names = list(load(folder / "plain-output.npz").names)
+    assert json.loads(out) == {"output": "far-map.npy", "names": names, "n_points": 3}
+    assert "3 of 3 new points have no training point" in err and np.isnan(np.load(folder / "far-map.npy")).all()
+    more = ["--isolated", "nearest", "-q"]
+    assert run(folder, "transform", "plain-model.npz", "far.npy", "-o", "far-map.npy", *more) == 0
+    assert np.isfinite(np.load(folder / "far-map.npy")).all()
+
+
 def test_pictures(folder, capsys):
     assert run(folder, "plot", "plain-output.npz") == 0
     assert (folder / "plain-output.png").read_bytes().startswith(b"\x89PNG")
@@ -122,6 +136,7 @@ def test_a_report_takes_points_colours_and_another_run(folder, capsys):
 
 def test_wrong_use_is_named_and_no_input_is_written_over(folder, capsys):
     (folder / "page.html").write_text("mine")
+    before = sorted(folder.iterdir())
     for line, status, words in (
         ("plot plain-output.npz --color short.csv", 1, f"one value for each of {N - 2} points"),
         ("plot plain-output.npz --kind path --color a.csv", 2, "--color is for --kind embedding, got path"),
@@ -132,7 +147,15 @@ def test_wrong_use_is_named_and_no_input_is_written_over(folder, capsys):
         ("report named-output.npz --columns a,b --key X", 2, "--key and --columns need --points, the file to read"),
         *((f"report named-output.npz -o page.html {option} page.html", 2, f"{option} and -o must be different files")
           for option in ("--points", "--color", "--compare")),
+        ("transform named-model.npz table.csv --columns y,x,z -o out.npy", 1, "in another order"),
+        ("transform named-model.npz table.csv --columns x,y -o out.npy", 1, "has other columns"),
+        ("transform table.csv points.npy -o out.npy", 1, "is not an .npz file"),
+        ("transform named-model.npz points.npy", 2, "required: -o"),
+        ("transform named-model.npz points.npy -o points.npy", 2, "POINTS and -o must be different files"),
+        ("show named-model.npz", 1, "holds a model, and a result is needed"),
+        ("fit points.npy -o a.npz --model a.npz", 2, "-o and --model must be different files"),
     ):  # fmt: skip
         assert run(folder, *line.split()) == status
         assert words in " ".join(capsys.readouterr().err.split()), line
-    assert (folder / "page.html").read_text() == "mine"
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "page.html").read_text() == "mine" and np.load(folder / "points.npy").shape == (N, 3)

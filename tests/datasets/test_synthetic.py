@@ -14,6 +14,7 @@ def test_every_set_has_its_columns_truth_and_colours(name):
     data = datasets.load(name, n_samples=3000)
     n = len(data.X)
     assert data.X.shape == (n, COLUMNS[name]) and np.isfinite(data.X).all()
+    assert 2600 < n < 3200  # cavities take up to a tenth, and D5 draws until there are enough
     assert data.truth.shape == (n, data.subset_size) and all(color.shape == (n,) for color in data.colors.values())
     assert data.reference_subset[0] == 0 and len(data.reference_subset) == data.subset_size >= data.intrinsic_dim
 

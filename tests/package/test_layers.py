@@ -24,7 +24,8 @@ ROOMS = [
     "plot", "report", "cli", "__main__",
 ]  # fmt: skip
 LEVELS = 14  # modules in the longest chain of imports; only ever lowered
-MODULES = 72  # that are imported by ``ies-gpu fit x.npy``; the same
+MODULES = 71  # that are imported by ``ies-gpu fit x.npy``; the same
+CROSSED = 37  # whose functions a run with given numbers calls; the same
 # what a result draws of itself is loaded when it is drawn
 DRAWN = {("results", "report"), ("analysis", "plot")}
 
@@ -103,32 +104,46 @@ def test_every_room_has_its_tests_and_every_folder_of_tests_its_room():
 
 
 def test_only_the_backend_imports_cupy():
+    imported = re.compile(r"""^\s*(?:import|from) +cupyx?\b|(?:import_module|__import__)\(["']cupyx?\b""", re.MULTILINE)
     for path in ROOT.rglob("*.py"):
-        if path.relative_to(ROOT).parts[0] == "backend":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            called = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
-            if called in ("import_module", "__import__"):
-                names += [part.value for part in node.args if isinstance(part, ast.Constant)]
-            assert not any(name.split(".")[0] in ("cupy", "cupyx") for name in names), path
+        assert path.relative_to(ROOT).parts[0] == "backend" or not imported.search(path.read_text()), path
+
+
+def modules_after(code, folder="."):
+    """The modules that a process has imported after some code."""
+    command = [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    return done.stdout.splitlines()[-1].split()
 
 
 def test_import_loads_only_the_standard_library():
-    code = "import sys, ies_gpu; print(' '.join(sorted({m.partition('.')[0] for m in sys.modules})))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "ies_gpu" in out
-    assert not {"numpy", "scipy", "numba", "cupy", "matplotlib", "tqdm"} & set(out)
+    found = modules_after("import ies_gpu")
+    assert "ies_gpu" in found and not {"numpy", "scipy", "numba", "cupy", "matplotlib", "tqdm"} & set(found)
 
 
 def test_a_fit_with_everything_automatic_imports_no_more_modules_than_it_did(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).uniform(size=(150, 2)) * [4, 1])
-    code = "import sys; from ies_gpu.cli import main; main(['fit', 'x.npy', '--device', 'cpu', '--json']); " + (
-        "print(*{name for name in sys.modules if name.partition('.')[0] == 'ies_gpu'})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert 50 < len(done.stdout.splitlines()[-1].split()) <= MODULES, done.stdout.splitlines()[-1]
+    code = "from ies_gpu.cli import main; main(['fit', 'x.npy', '--device', 'cpu', '--json'])"
+    ours = [name for name in modules_after(code, tmp_path) if name.partition(".")[0] == "ies_gpu"]
+    assert 50 < len(ours) <= MODULES, ours
+
+
+def test_a_run_with_given_numbers_calls_functions_of_no_more_modules_than_it_did():
+    """Once all is loaded and compiled."""
+    X = ies_gpu.datasets.load("D1", n_samples=1500).X
+    crossed: set[str] = set()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_name != "<module>" and str(ROOT) in frame.f_code.co_filename:
+            crossed.add(frame.f_code.co_filename)
+
+    for watch in (None, note):
+        sys.setprofile(watch)
+        try:
+            ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
+        finally:
+            sys.setprofile(None)
+    assert 20 < len(crossed) <= CROSSED, sorted(crossed)
 
 
 def test_there_are_at_most_fifty_public_names_and_every_class_returned_or_raised_is_one():

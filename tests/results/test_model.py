@@ -1,9 +1,8 @@
-"""Models: what transform needs, kept, written, read again, also by a later version; and the command line."""
+"""Models: what transform needs, kept, written, read again, also by a later version."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas
 import pytest
 
 from ies_gpu import Model, Selection, datasets, load, radius_graph, select_coordinates
-from ies_gpu.cli import main
 from ies_gpu.results import storage
 from tests.said import refused, warned
 
@@ -142,52 +140,3 @@ def test_the_way_back_of_odd_coordinates(model):
         model.inverse_transform(np.zeros((4, 3)))
     with refused("model.precomputed"):
         dataclasses.replace(model, metric="precomputed").inverse_transform(Y)
-
-
-# --- the command line ------------------------------------------------------------------------------------------------
-
-
-def run(line):
-    return main(line.split())
-
-
-@pytest.fixture
-def folder(strip, tmp_path, monkeypatch):
-    """A model of a table with named columns, and new points."""
-    monkeypatch.chdir(tmp_path)
-    frame = pandas.DataFrame(strip.X, columns=["length", "width", "height"])
-    frame.to_csv("train.csv", index=False)
-    frame[["width", "length", "height"]][:5].to_csv("new.csv", index=False)
-    for name, X in (("new", strip.X[:5]), ("two", strip.X[:, :2]), ("far", strip.X[:3] + 99)):
-        np.save(f"{name}.npy", X)
-    assert run("fit train.csv -d 2 -s 2 --bandwidth 0.9 -m 8 --threads 1 -o run.npz --model model.npz -q") == 0
-    return tmp_path
-
-
-@pytest.mark.filterwarnings("default::ies_gpu.IESWarning")
-def test_the_command_line_fits_and_transforms(folder, capsys):
-    assert run("transform model.npz new.npy -o phi.npy --json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said == {"output": "phi.npy", "names": list(load("run.npz").names), "n_points": 5}
-    assert run("transform model.npz new.csv --columns length,width,height -o out.npy -q") == 0
-    for name in ("phi.npy", "out.npy"):
-        np.testing.assert_allclose(np.load(name), load("run.npz").embedding[:5], rtol=0, atol=1e-8)
-    for more, isnan in (("", True), (" --isolated nearest -q", False)):
-        assert run(f"transform model.npz far.npy -o out.npy{more}") == 0
-        assert (np.isnan(np.load("out.npy")) == isnan).all()
-    assert "3 of 3 new points have no training point" in capsys.readouterr().err
-
-
-def test_the_command_line_refuses_what_does_not_fit(folder):
-    before = sorted(folder.iterdir())
-    for status, line in (
-        (1, "transform model.npz new.csv -o out.npy"),  # columns in another order
-        (1, "transform model.npz two.npy -o out.npy"),
-        (1, "transform train.csv two.npy -o out.npy"),
-        (1, "show model.npz"),
-        (2, "transform model.npz two.npy"),
-        (2, "transform model.npz new.npy -o new.npy"),
-        (2, "fit train.csv -d 2 -s 2 --bandwidth 0.9 -o a.npz --model a.npz"),
-    ):
-        assert run(line) == status
-    assert sorted(folder.iterdir()) == before and np.load("new.npy").shape == (5, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from dataclasses import asdict, replace
@@ -18,8 +19,8 @@ ANSWERS = {
     "shape": {"level": "good", "figure": 0.0, "text": "no knot"},
 }
 SAID = [
-    light("choice.few_points", "only 400 points", "add some"),
     grave("choice.lost_direction", "it loses 60%", f"raise {option('bandwidth')}"),
+    light("choice.few_points", "only 400 points", "add some"),
     warning("graph.left_out", "a part was left out, " + 30 * "as it happens, "),
 ]
 
@@ -63,3 +64,10 @@ def test_programs_read_the_answer_first(found):
     assert list(plain)[:5] == ["subset", "names", "verdict", "judgement", "findings"]
     assert plain["judgement"]["shape"] == ANSWERS["shape"] and plain["judgement"]["stable"]["figure"] is None
     assert [finding["code"] for finding in plain["findings"]] == [finding.code for finding in SAID]
+    assert json.loads(found.to_json()) == as_plain(found)
+
+
+def test_a_title_is_text_in_the_page(found, tmp_path):
+    found.to_html(tmp_path / "page.html", title="a <b> & c")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "a &lt;b&gt; &amp; c" in text and "<b> & c" not in text.replace("\\u003c", "")

@@ -1,12 +1,20 @@
-"""Points, and a run of them that nothing disturbed."""
+"""A job that the tests of checkpoints run, its stages and points, and a run of them that nothing disturbed."""
 
 from __future__ import annotations
 
 import pytest
 
 from ies_gpu import datasets, select_coordinates
+from ies_gpu.run.run import SAVED
 
-from .jobs import OPTIONS
+OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
+STAGES = [name for name in SAVED if name != "automatic"]
+
+
+def forget(folder, kept):
+    """Leave only so many stages."""
+    for stage in STAGES[kept:]:
+        (folder / f"{stage}.npz").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,17 @@ import json
 import os
 import shutil
 import stat
-import zipfile
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 from ies_gpu import CheckpointWarning, select_coordinates
-from tests.comparison import assert_equal_selections, resumed
+from ies_gpu.run.checkpoint import data_digest
+from tests.comparison import assert_equal_selections, changed, resumed
 from tests.said import refused, warned
 
-from .jobs import OPTIONS, STAGES, forget
+from .conftest import OPTIONS, STAGES, forget
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -82,17 +81,6 @@ DAMAGES = {
 }
 
 
-@contextmanager
-def changed(path):
-    """The members of an archive by name, which are written when they have been changed."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    yield members
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
 @pytest.mark.parametrize(("stage", "damage"), [
     pytest.param(stage, damage, marks=[] if stage == "tangents" or damage == "flipped" else pytest.mark.thorough)
     for stage in STAGES for damage in DAMAGES
@@ -127,13 +115,12 @@ def test_a_stage_that_followed_from_another_one_is_not_taken(points, uninterrupt
 
 @pytest.mark.parametrize(("change", "told"), [
     ({"bandwidth": 0.61}, "bandwidth 0.6 there, 0.61 here"), ({"zeta": 1.0}, "zeta auto there, 1.0 here"),
-    ({"dtype": "float32"}, "dtype float64 there, float32 here"), ({"X": 1}, "different data"),
+    ({"dtype": "float32"}, "dtype float64 there, float32 here"), ({}, "different data"),
 ])  # fmt: skip
 def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change, told):
-    X = points.copy()
-    if "X" in change:
+    X, options = points.copy(), OPTIONS | change
+    if not change:
         X[7, 1] = np.nextafter(X[7, 1], 9)  # a single bit of a single number
-    options = OPTIONS | {name: value for name, value in change.items() if name != "X"}
     with warned("checkpoint.other_job", CheckpointWarning) as caught:
         found = select_coordinates(X, **options, checkpoint=folder, resume=True)
     assert told in caught[0].text and len(caught) == 1
@@ -174,16 +161,15 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
 
 
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path):
-    options = OPTIONS | {"progress": no_work}
-    with refused("resume.checkpoint"):
-        select_coordinates(points, **options, resume=True)
-    with refused("checkpoint.remote"):
-        select_coordinates(points, **options, checkpoint="s3://bucket/folder")
     (tmp_path / "file").write_bytes(b"")
-    with refused("checkpoint.file", NotADirectoryError):
-        select_coordinates(points, **options, checkpoint=tmp_path / "file")
-    with pytest.raises(NotADirectoryError):
-        select_coordinates(points, **options, checkpoint=tmp_path / "file" / "below")
+    for code, kind, given in (
+        ("resume.checkpoint", ValueError, {"resume": True}),
+        ("checkpoint.remote", ValueError, {"checkpoint": "s3://bucket/folder"}),
+        ("checkpoint.file", NotADirectoryError, {"checkpoint": tmp_path / "file"}),
+        ("", NotADirectoryError, {"checkpoint": tmp_path / "file" / "below"}),
+    ):
+        with refused(code, kind):
+            select_coordinates(points, **OPTIONS, progress=no_work, **given)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
@@ -233,15 +219,13 @@ def test_a_full_disk_is_told_of_and_earlier_stages_stay(points, uninterrupted, t
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(descriptor)
 
-    monkeypatch.setattr("os.fsync", full)
-    with warned("checkpoint.not_saved", CheckpointWarning) as caught:
+    with monkeypatch.context() as patch, warned("checkpoint.not_saved", CheckpointWarning) as caught:
+        patch.setattr("os.fsync", full)
         found = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
     assert len(caught) == 3 and "'eigenvectors'" in caught[0].text
     assert found.diagnostics["warnings"] == ()
     assert_equal_selections(uninterrupted, found)
     assert sorted(os.listdir(tmp_path)) == [".lock", "graph.npz", "laplacian.npz"]
-    monkeypatch.undo()
-    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
     again = select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True)
     assert_equal_selections(uninterrupted, again)
     assert resumed(again) == ["graph", "laplacian"]
@@ -252,3 +236,20 @@ def test_leftovers_of_a_killed_process_are_removed(points, folder):
     (folder / "notes.txt").write_text("mine")
     select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert not list(folder.glob("*.tmp")) and (folder / "notes.txt").read_text() == "mine"
+
+
+def test_equal_data_have_equal_digests(points):
+    base = data_digest({"X": points})
+    wide = np.zeros((len(points), 7))
+    wide[:, 2:5] = points
+    assert data_digest({"X": np.array(points)}) == base == data_digest({"X": wide[:, 2:5]})
+    assert data_digest({"X": points.astype("float32")}) != base != data_digest({"X": points[::-1]})
+    assert data_digest({"graph": points}) != base
+    objects = points[:5].astype(object)
+    assert data_digest({"X": objects}) == data_digest({"X": points[:5].astype(object)})
+    assert data_digest({"X": points[:5].tolist()}) == data_digest({"X": points[:5]})
+    matrix = scipy.sparse.random(40, 40, 0.2, random_state=0)
+    assert data_digest({"graph": matrix}) == data_digest({"graph": matrix.tocsr()})
+    changed = matrix.tocsr()
+    changed.data[3] += 1
+    assert data_digest({"graph": matrix}) != data_digest({"graph": changed})

@@ -15,7 +15,7 @@ from ies_gpu import datasets, load
 from tests.comparison import resumed
 from tests.thorough import first_of
 
-from .jobs import OPTIONS
+from .conftest import OPTIONS
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

@@ -17,7 +17,7 @@ from tests.comparison import assert_equal_selections, resumed, stored_as
 from tests.said import warned
 from tests.thorough import first_of
 
-from .jobs import OPTIONS, forget
+from .conftest import OPTIONS, forget
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

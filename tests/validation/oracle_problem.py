@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ class Problem:
         angle, reach = along * turn, 3.0 / turn + 0.8 * across
         self.X = np.column_stack([reach * np.cos(angle), reach * np.sin(angle), 0.02 * self.rng.normal(size=n)])
         longest = scipy.sparse.csgraph.minimum_spanning_tree(self.D).data.max()
-        self.radius = float(max(1.2 * longest, np.quantile(self.D, 0.12)))
+        self.radius = 1.000001 * float(max(1.2 * longest, np.quantile(self.D, 0.12)))  # at no distance itself
         self.eps = self.radius / 3
         self.sizes = {"intrinsic_dim": self.d, "subset_size": self.s, "n_components": m}
         self.kernel_options = {"bandwidth": self.eps, "alpha": alpha, "self_loops": self_loops}
@@ -47,23 +46,26 @@ class Problem:
 
     @cached_property
     def K(self) -> np.ndarray:
-        K = np.where(self.radius >= self.D, np.exp(-((self.D / self.eps) ** 2)), 0.0)
-        np.fill_diagonal(K, 1.0)
-        return K
+        return np.where(self.radius >= self.D, np.exp(-((self.D / self.eps) ** 2)), 0.0)
 
-    def transition(self, K: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """P, and the weights by which its eigenvectors are orthogonal."""
-        w = K.sum(axis=1) ** alpha
-        K = K / np.outer(w, w)
-        return K / K.sum(axis=1, keepdims=True), K.sum(axis=1)
+    @cached_property
+    def own(self) -> np.ndarray:
+        """The kernel of the run, with or without a diagonal."""
+        return self.K if self.self_loops else self.K - np.eye(self.n)
+
+    @cached_property
+    def renormalised(self) -> np.ndarray:
+        w = self.own.sum(axis=1) ** self.alpha
+        return self.own / np.outer(w, w)
 
     @cached_property
     def P(self) -> np.ndarray:
-        return self.transition(self.K - (0 if self.self_loops else np.eye(self.n)), self.alpha)[0]
+        return self.renormalised / self.weights[:, None]
 
     @cached_property
     def weights(self) -> np.ndarray:
-        return self.transition(self.K - (0 if self.self_loops else np.eye(self.n)), self.alpha)[1]
+        """By which the eigenvectors of P are orthogonal."""
+        return self.renormalised.sum(axis=1)
 
     @cached_property
     def eigenvalues(self) -> np.ndarray:
@@ -105,10 +107,6 @@ class Problem:
     @cached_property
     def penalties(self) -> np.ndarray:
         return np.array([self.map.eigenvalues[list(chosen)].sum() for chosen in self.sets])
-
-    @cached_property
-    def cells(self) -> SimpleNamespace:
-        return SimpleNamespace(n_obs=self.n, X=self.X, obsm={"X_pca": self.X}, obsp={}, uns={}, var_names=list("abc"))
 
 
 def log_volumes(U: np.ndarray, chosen: tuple[int, ...]) -> np.ndarray:
