@@ -131,19 +131,14 @@ def times_each(distances: Distances) -> float:
     return float((distances.table == 0).sum()) / len(distances.rows)
 
 
-def distinct(X: Array) -> Array:
-    """The points without copies, in their order."""
-    backend = backend_of(X)
-    return X[backend.asarray(np.sort(np.unique(backend.to_host(X), axis=0, return_index=True)[1]))]
-
-
 def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None) -> DimensionEstimate:
     """Count the local principal directions at one scale, by default the one with 6% neighbours.
 
     Many copies are left out: a neighbourhood of them holds fewer directions than points.
     """
     if times_each(distances) >= COPIES:
-        X = distinct(X)
+        first = np.unique(backend_of(X).to_host(X), axis=0, return_index=True)[1]
+        X = X[backend_of(X).asarray(np.sort(first))]
         distances = sampled_distances(X)
     bandwidth = degree_bandwidth(distances) if bandwidth is None else bandwidth
     spectrum, wider = (local_spectrum(X, distances, scale * bandwidth) for scale in (1, 2))

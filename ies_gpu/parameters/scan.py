@@ -13,7 +13,7 @@ import numpy as np
 from ..backend import backend_of, cached_property, step
 from ..backend.array import Array
 from ..embedding.local import default_neighbors
-from ..findings import DisconnectedGraphError
+from ..findings import DisconnectedGraphError, Judged, grave, light
 from ..options import LOCAL, Options, is_auto
 from ..run.run import HeldLog, Progress, Run
 from .distances import Distances, mean_degree, own_shares
@@ -89,9 +89,8 @@ class Scan:
     def is_enough(self) -> bool:
         """Whether, of many points, the best trial has nearly all and loses nothing visible."""
         best, s = self.best(self.size), self.size
-        if not self.has_many or best.is_thin or best.share < SHARE:
-            return False
-        return best.lost(s) <= VISIBLE and not best.is_folded(s)
+        is_full = self.has_many and not best.is_thin and best.share >= SHARE
+        return is_full and best.lost(s) <= VISIBLE and not best.is_folded(s)
 
     @property
     def is_alone(self) -> bool:
@@ -130,20 +129,20 @@ class Scan:
         best = self.best(s)
         if step == 1 and self.regains(s):
             return True
-        if step == 2 and best.limit(s).value <= 2 * FALL:
-            return False
-        gain = self.gain(s, step)
-        if gain.value <= step * FALL:
+        if (step == 2 and best.limit(s).value <= 2 * FALL) or (gain := self.gain(s, step)).value <= step * FALL:
             return False
         return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
 
     def regains(self, s: int) -> bool:
         """Return whether s coordinates lose a direction, and one more brings most of it back."""
-        if s == 1 or self.best(s).lost(s) <= REGAINED[0]:  # of a curve, the ends alone are flat in one coordinate
-            return False
-        if not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
-            return False
-        return self.best(s + 1).lost(s + 1) < REGAINED[1] * self.best(s).lost(s)
+        lost = self.best(s).lost(s)
+        # of a curve, the ends alone are flat in one coordinate
+        can_regain = s > 1 and lost > REGAINED[0] and self.can_search(s + 1)
+        return can_regain and self.best(s + 1).lost(s + 1) < REGAINED[1] * lost
+
+    def can_search(self, s: int) -> bool:
+        """Return whether the sets of s coordinates can be enumerated."""
+        return can_search(len(self.trials[0].embedding.eigenvalues), s)
 
     def gain(self, s: int, step: int = 1) -> Estimated:
         """Return how much more of the variance s + 1 coordinates would explain of infinitely many points.
@@ -152,10 +151,43 @@ class Scan:
         everywhere, and three are good at some bandwidths only. Few points alone make more coordinates look better,
         since one that is stretched evenly is easier to interpolate.
         """
-        if not can_search(len(self.trials[0].embedding.eigenvalues), s + step):
+        if not self.can_search(s + step):
             return Estimated(0.0, 0.0)
         fewer, more = self.best(s).limit(s), self.best(s + step).limit(s + step)
         return Estimated(fewer.value - more.value, float(np.hypot(fewer.error, more.error)), fewer.resolution)
+
+    def judge_bandwidth(self) -> Judged:
+        """Return how sure the bandwidth is."""
+        s, only_one = self.size, (light("bandwidth.only_one", "only one bandwidth keeps the points together"),)
+        lost = self.best(s).lost(s)
+        if self.is_local:
+            facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths "
+            if self.rival is not None:
+                facts += f"the best loses {self.rival.best(s).lost(s):.3g}"
+                return Judged("high", facts, only_one if len(self.rival.trials) == 1 else ())
+            text = "no fixed bandwidth keeps the points together, only one that follows their density"
+            return Judged("high", f"{facts}none gives a connected graph", (light("bandwidth.only_local", text),))
+        if len(self.trials) > 1:
+            facts = f"neighbouring bandwidths lose up to {self.beside(s):.2f} times as much of a direction ({lost:.3g})"
+            return Judged("fair", f"a narrow choice, {facts}") if self.is_narrow(s) else Judged("high", facts)
+        if self.is_alone:
+            return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
+        how = "" if self.best(s).run.options.self_loops else " without self-loops"
+        facts = f"no other was tried{how}, and it loses {lost:.3g} of a direction"
+        return Judged("high" if lost <= VISIBLE else "fair" if lost <= POOR else "low", facts)
+
+    def judge_size(self) -> Judged:
+        """Return how sure the number of coordinates is."""
+        s = self.size
+        if not self.can_search(s + 1):
+            return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
+        gain, error, _ = self.gain(s)
+        facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, "
+        facts += f"error {error:.3f})"
+        if s == self.sizes[1] and self.pays(s, 1):
+            text = f"even {s} coordinates, the most that were tried, may be too few"
+            return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
+        return Judged("fair" if gain + 2 * error > FALL else "high", facts)
 
 
 def can_search(m: int, s: int) -> bool:
@@ -207,7 +239,10 @@ def scan(
     for t in tried.trials:
         if t.share < least:
             tried.left_out[t.bandwidth] = f"its largest part holds only {t.share:.1%} of the points"
-    return replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
+    tried = replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
+    while not tried.is_sample and (thin := tried.best(tried.size)).is_thin:  # the best is to be one of all points
+        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(), disconnected))
+    return tried
 
 
 def show_trial(progress: Progress | None, number: int, count: int, stage: str, done: int, total: int) -> None:

@@ -83,6 +83,11 @@ class Trial:
         """Return the sizes that were searched."""
         return {key[1] for key in self.known if key[0] == "findings"}
 
+    def row(self, s: int) -> dict[str, Any]:
+        """Return the bandwidth, the neighbours it gives, and how well its set of s coordinates explains the points."""
+        facts = {"bandwidth": self.bandwidth, "mean_degree": self.graph.mean_degree, "share": self.share}
+        return facts | {"subset": self.search(s).subset, "fvu": self.fvu(s), "lost": self.lost(s)}
+
     def tell(self, s: int, log: Log) -> None:
         """Pass on the warnings of this trial and of its search for s coordinates."""
         for finding in [*self.run.log.findings, *self.known["findings", s]]:
