@@ -58,20 +58,16 @@ class Table:
         """Read the coordinates, with the names of the rows and columns."""
         unnamed = [0] if self.width > 1 and self.names is not None and self.names[0] == "" else []
         marks = unnamed if index_col is None else [self._place(index_col, number_first=True)]
-        if columns is None:
-            used = [k for k in range(self.width) if k not in (*unnamed, *marks)]
-        else:
-            used = [self._place(name) for name in columns]
-        if not used:
+        others = [k for k in range(self.width) if k not in (*unnamed, *marks)]
+        if not (used := others if columns is None else [self._place(name) for name in columns]):
             raise refusal("file.no_numbers", f"{self.path} has no columns of numbers")
-        X = self._numbers(used)
         rows = tuple(self._words(marks)[0]) if marks else None
-        return PointFile(X, rows, None if self.names is None else tuple(self.names[k] for k in used))
+        return PointFile(self._numbers(used), rows, None if self.names is None else tuple(self.names[k] for k in used))
 
     def colours(self) -> dict[str, np.ndarray]:
         """Read all columns by name; those of a table without names are called by number."""
         places = list(range(self.width))
-        names = list(map(str, places)) if self.names is None else self.names
+        names = self.names or list(map(str, places))
         if len(set(names)) < len(names):
             text = f"{self.path}: two columns have the same name"
             raise refusal("file.column_repeated", text, f"rename one of {', '.join(names)}")

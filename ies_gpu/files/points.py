@@ -1,7 +1,4 @@
-"""Reading files: which reader takes which, arrays from .npy, .npz and HDF5, and what may be unpacked.
-
-Nothing is unpickled, and nothing is read from another file.
-"""
+"""Reading files: arrays from .npy, .npz and HDF5. Nothing is unpickled, and nothing is read from another file."""
 
 from __future__ import annotations
 
@@ -24,7 +21,8 @@ NAMES = ("X", "points", "R")  # which array holds the points, if there are sever
 CELLS = "obsm/X_pca"  # and in a file of AnnData
 POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
 XYZ = (".xyz", ".extxyz")
-HEADER = "header.json"  # the first member of what ``storage.save`` writes
+HEADER = "header.json"  # the first member of a result, model or checkpoint
+Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an array
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
 
@@ -43,17 +41,13 @@ def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
 
 
 def read_table(
-    path: str | os.PathLike[str],
-    *,
-    key: str | None = None,
-    columns: Sequence[str] | None = None,
+    path: str | os.PathLike[str], *, key: str | None = None, columns: Sequence[str] | None = None,
     index_col: str | None = None,
-) -> PointFile:
+) -> PointFile:  # fmt: skip
     """Read points, with the names of rows and columns, from a file or a URL.
 
     Of several arrays ``key`` chooses one; of a table ``columns`` are the coordinates, by name or by number from 0, and
-    ``index_col`` holds the names of the rows. A large ``.npy`` file is mapped into memory, not read. What cannot be
-    read raises ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
+    ``index_col`` holds the names of the rows. A large ``.npy`` file is mapped into memory, not read.
     """
     with _local(path, READERS, "points") as (local, ending):
         options = (key, "--key", KEYED), (columns, "--columns", TABLES), (index_col, "--index-col", TABLES)
@@ -162,21 +156,14 @@ def needs(path: Path, library: str, extra: str) -> ImportError:
     return ImportError(f"{path} needs {library}: pip install 'ies-gpu[{extra}]'")
 
 
-class Header(NamedTuple):
-    """What the first bytes of an ``.npy`` file say of its array."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 def read_header_of(file: Any, size: int) -> Header:
-    """Read the header of an array in a file of some size, and nothing behind it."""
+    """Read shape and dtype of an array from the header of a file of some size, and nothing behind it."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
     if min(shape, default=1) < 0 or not (dtype.hasobject or math.prod(shape) * dtype.itemsize <= size):
         raise ValueError(f"an array of shape {shape} is longer than its file")
-    return Header(shape, dtype)
+    return shape, dtype
 
 
 def read_npy(path: Path, key: str | None) -> np.ndarray:
@@ -216,10 +203,9 @@ def read_npz(path: Path, key: str | None) -> np.ndarray:
         if HEADER in archive.namelist():
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
             raise refusal("file.result", f"{path} is a result or a model of ies-gpu, not points", way)
-        key = only_points(path, {name: header.shape for name, header in headers.items()}, key)
+        key = only_points(path, {name: shape for name, (shape, _) in headers.items()}, key)
         check_points(path, *headers[key])
-        member = archive.getinfo(f"{key}.npy")
-        check_fits(path, member.file_size)
+        check_fits(path, (member := archive.getinfo(f"{key}.npy")).file_size)
         return read_member(archive, member)
 
 
@@ -237,8 +223,9 @@ def holds_molecule(path: str) -> bool:
     if ending != ".npz" or not os.path.isfile(path):
         return ending in XYZ
     with contextlib.suppress(ValueError), open_npz(Path(path)) as (_, headers):
-        placed = any(name in headers and headers[name].shape[1:][1:] == (3,) for name in POSITIONS)
-        return placed and not any(name in headers and len(headers[name].shape) == 2 for name in NAMES)
+        shapes = {name: shape for name, (shape, _) in headers.items()}
+        placed = any(shapes.get(name, ())[2:] == (3,) for name in POSITIONS)
+        return placed and not any(len(shapes.get(name, ())) == 2 for name in NAMES)
     return False  # the file is not sound, which its reader says
 
 
