@@ -29,7 +29,7 @@ from ..embedding.graph import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot import style
-from ..plot.maps import embedding, near
+from ..plot.maps import embedding, flattened, near
 from ..plot.style import Colouring, on_host
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
@@ -289,21 +289,16 @@ def input_of(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[
     """Return the points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
     columns = [{"name": f"x{k + 1}", "values": pack(column)} for k, column in enumerate(X.T[:COLUMNS])]
-    axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
-    if X.shape[1] > 3:
-        axes = (X - X.mean(axis=0)) @ leading_axes(X, 3)
-        names = [f"principal axis {k + 1}" for k in range(3)]
-    axes = axes[:, :3]
-    spread = np.ptp(axes, axis=0)
-    if axes.shape[1] == 3 and spread[2] <= 0.1 * spread[:2].max():  # as in plot.points
-        axes = axes[:, :2]
-    every, half = np.arange(len(axes)), 0.5 * float(spread.max())
-    if axes.shape[1] < 3:
-        shown = [pack_coordinate(column, every) for column in axes.T]
+    has_many = X.shape[1] > 3
+    axes = flattened((X - X.mean(axis=0)) @ leading_axes(X, 3) if has_many else X)
+    names = [f"{'principal axis ' if has_many else 'x'}{k + 1}" for k in range(axes.shape[1])]
+    if len(names) < 3:
+        shown = [pack_coordinate(column, np.arange(len(axes))) for column in axes.T]
     else:  # all have the same width, so that the picture is to scale
-        middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
-        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
-    return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
+        low, high = axes.min(axis=0), axes.max(axis=0)
+        half, middles = 0.5 * float((high - low).max()), (0.5 * (low + high)).tolist()
+        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles, strict=True)]
+    return {"axes": shown, "names": names, "columns": columns, "dimensions": X.shape[1]}
 
 
 def diagnosis_of(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
