@@ -97,8 +97,7 @@ def calibrate(
 def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
     """Return what is found without self-loops, where many coordinates are stray with them; None if that is no better.
 
-    A point that hangs on the rest by a thread stays where it is with a loop, and cannot without one. Of many points,
-    only the bandwidth that was the best with loops is tried.
+    With a loop, a walk stays at a point that hangs by a thread. Of many points only the best bandwidth is tried again.
     """
     stray, limit = len(stray_coordinates(chosen.embedding.vectors)), CROWDED * len(chosen.embedding.eigenvalues)
     if stray <= limit or not run.options.self_loops or isinstance(chosen.run.options.bandwidth, str):
@@ -203,10 +202,9 @@ def refit_on_all_points(X: Array, scanned: Scan, d: int, run: Run, N: int) -> tu
     """Return the trial on all n points at a bandwidth carried over from a scan of N of them, and what was tried.
 
     The first is taken that keeps the graph together and whose set loses hardly more of all points (3%, or .03 of a
-    direction) than the best of the scan lost of its own. Of the scanned bandwidths to which that applies, the smallest
-    counts, since more points cost more. Before it comes the same times ``(n / N)^(-1/(d+4))``, which keeps bias and
-    variance of a kernel estimate in balance, and one half way, since noise in many dimensions keeps points apart
-    however many there are; after it the best one. Local bandwidths need no carrying.
+    direction) than the best of the scan lost of its own: the smallest such bandwidth of the scan, since more points
+    cost more, but first that times ``(n / N)^(-1/(d+4))``, which balances bias and variance of a kernel estimate, and
+    one half way, since noise in many dimensions keeps points apart; and last the best. Local ones need no carrying.
     """
     s = scanned.size
     best = scanned.best(s)

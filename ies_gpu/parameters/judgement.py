@@ -213,10 +213,9 @@ def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, 
 
 
 def graph_warnings(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options) -> list[Finding]:
-    """Return warnings that hold for given parameters too: a graph of nearly all pairs, coordinates of strays.
+    """Return warnings on the graph, by the ``facts`` of a result: nearly all pairs, coordinates of strays.
 
-    ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
-    complete. Stray coordinates count where the chosen set passes over them.
+    A graph that was given may be meant to be complete. Stray coordinates count where the chosen set passes over them.
     """
     found, share = [], (facts["mean_degree"] or 0) / n
     if options.entry == "X" and share > COMPLETE:

@@ -105,9 +105,8 @@ class Scan:
 
     def between(self, s: int) -> list[float]:
         """Return the bandwidths half way from the best trial to the next; of few points, from each to the next."""
-        best, pairs = self.best(s), list(pairwise(self.trials))
-        if self.has_many:
-            pairs = [pair for pair in pairs if best in pair]
+        best = self.best(s)
+        pairs = [pair for pair in pairwise(self.trials) if best in pair or not self.has_many]
         return [float(np.sqrt(a.bandwidth * b.bandwidth)) for a, b in pairs]
 
     @cached_property
@@ -122,15 +121,13 @@ class Scan:
         return s
 
     def pays(self, s: int, step: int) -> bool:
-        """Return whether ``step`` more coordinates explain more; one alone may not help, as on tori.
-
-        With few points the gain must also exceed what it cannot tell, unless the map with s has several sheets.
-        """
+        """Return whether ``step`` more coordinates explain more; one alone may not help, as on tori."""
         best = self.best(s)
         if step == 1 and self.regains(s):
             return True
         if (step == 2 and best.limit(s).value <= 2 * FALL) or (gain := self.gain(s, step)).value <= step * FALL:
             return False
+        # few points tell a gain only to a resolution, and several sheets in any case
         return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
 
     def regains(self, s: int) -> bool:
@@ -145,11 +142,10 @@ class Scan:
         return can_search(len(self.trials[0].embedding.eigenvalues), s)
 
     def gain(self, s: int, step: int = 1) -> Estimated:
-        """Return how much more of the variance s + 1 coordinates would explain of infinitely many points.
+        """Return how much more of the variance ``step`` more coordinates would explain of infinitely many points.
 
         Each number is taken at its own best bandwidth: on a noisy torus two coordinates are about equally poor
-        everywhere, and three are good at some bandwidths only. Few points alone make more coordinates look better,
-        since one that is stretched evenly is easier to interpolate.
+        everywhere, and three are good at some only. Few points alone make more coordinates look better.
         """
         if not self.can_search(s + step):
             return Estimated(0.0, 0.0)
@@ -223,10 +219,10 @@ def scan(
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
         rows = some_rows(len(X), share, run.options.random_state) if len(X) > THIN_FROM else None
         try:
-            few = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
-            if few is None:
-                log = HeldLog(progress=within)
-            tried = with_trial(tried, few or trial(X, eps, d, run, log, disconnected))
+            new = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
+            if new is None:
+                new = trial(X, eps, d, run, log := HeldLog(progress=within), disconnected)
+            tried = with_trial(tried, new)
         except DisconnectedGraphError as error:
             tried.left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
@@ -258,16 +254,14 @@ def with_trial(tried: Scan, new: Trial) -> Scan:
 
 
 def unsuitable(eps: float, centre: float, distances: Distances, self_loops: bool) -> str:
-    """Return why a bandwidth need not be tried on these points at all, by their distances, or nothing.
-
-    If a walk hardly moves, eigenvectors take longest, and sit on single points.
-    """
-    degree, n = mean_degree(distances, eps), distances.table.shape[1]
+    """Return why a bandwidth need not be tried on these points at all, by their distances, or nothing."""
+    degree, n, xp = mean_degree(distances, eps), distances.table.shape[1], backend_of(distances.table).xp
     if degree > DENSEST * n and eps > centre:
         return f"joins {degree / n:.0%} of all pairs"
     if degree < LEAST and eps < centre:
         return f"leaves points {degree:.0f} neighbours on average"
-    if eps < centre and self_loops and is_idle(distances, eps):
+    # of a walk that hardly moves, eigenvectors take longest, and sit on single points
+    if eps < centre and self_loops and float(xp.median(own_shares(distances, eps))) > 0.5:
         return "most points outweigh all of their neighbours"
     return ""
 
@@ -286,17 +280,10 @@ def needless(eps: float, tried: Scan) -> str:
     return ""
 
 
-def is_idle(distances: Distances, eps: float) -> bool:
-    """Return whether a walk from most points stays there more often than not."""
-    return float(backend_of(distances.table).xp.median(own_shares(distances, eps))) > 0.5
-
-
 def unevenness(distances: Distances, d: int) -> float:
-    """Return how many times as dense points in d dimensions are where they are dense as where they are sparse.
-
-    The distance r to the k-th neighbour tells the density ``r^(-d)``; compared are its 5th and 95th percentiles.
-    """
+    """Return how many times as dense points in d dimensions are where they are dense as where they are sparse."""
     xp, k = backend_of(distances.table).xp, default_neighbors(distances.table.shape[1])
+    # the distance r to the k-th neighbour tells the density r^(-d)
     dense, sparse = xp.percentile(xp.sort(distances.table, axis=1)[:, k], xp.asarray(SHARES))
     # of copies, no bandwidth could follow the density
     return float((sparse / dense) ** min(d, FEW_DIMS)) if dense > 0 else 1.0

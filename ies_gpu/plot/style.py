@@ -280,7 +280,7 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         codes = np.asarray(array.codes, dtype=float)
         return _used(np.where(codes < 0, np.nan, codes), [str(name) for name in array.categories], most)
     if isinstance(values, np.ma.MaskedArray):
-        values = np.where(np.ma.getmaskarray(values), None, values.data)
+        values = np.array(values.tolist(), dtype=object)  # None where it is masked
     members = array = on_host(values, what)
     known, found = np.ones(array.shape, dtype=bool), np.full(array.shape, np.nan)
     if array.dtype.kind == "O":
