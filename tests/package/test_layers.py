@@ -26,7 +26,7 @@ ROOMS = [
 LEVELS = 14  # modules in the longest chain of imports; only ever lowered
 MODULES = 72  # that are imported by ``ies-gpu fit x.npy``; the same
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("results", "report"), ("analysis", "plot")}
+DRAWN = {("results", "report")}
 
 
 @cache

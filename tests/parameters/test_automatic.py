@@ -200,8 +200,7 @@ def test_parameters_by_themselves_are_those_of_the_automatic_run(strip, automati
 def test_what_is_given_is_not_looked_for(strip):
     found = estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, n_components=8)
     assert (found.bandwidth, found.intrinsic_dim) == (0.2, 2) and found.confidence.keys() == {"subset_size"}
-    (panel,) = found.plot().axes
-    assert panel.get_title() == f"Coordinates: {found.subset_size}"
+    assert [row["subset_size"] for row in found.basis["sizes"]] and len(found.basis["scan"]) == 1
     with refused("parameters.given"):
         estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
 
