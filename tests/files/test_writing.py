@@ -203,13 +203,3 @@ def test_replacing_keeps_links(tmp_path):
     write_table(link, POINTS)
     assert link.is_symlink()
     np.testing.assert_array_equal(read_points(real), POINTS)
-
-
-def test_what_a_killed_process_left_is_removed_after_an_hour_and_nothing_else(tmp_path):
-    kept = [".run.npy.mine.tmp", ".run.npy.0123456789ab.tmp.old", ".other.npy.0123456789ab.tmp", "run.npy.tmp"]
-    for name in [*kept, ".run.npy.0123456789ab.tmp"]:
-        (tmp_path / name).write_bytes(b"half")
-        os.utime(tmp_path / name, (0, 0))
-    (tmp_path / ".run.npy.fedcba987654.tmp").write_bytes(b"of somebody who began just now")
-    write_table(tmp_path / "run.npy", POINTS)
-    assert {path.name for path in tmp_path.iterdir()} == {"run.npy", ".run.npy.fedcba987654.tmp", *kept}
