@@ -1,7 +1,5 @@
 """What is wrong with a map, on strips whose eigenfunctions are known in closed form (no eigensolver)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How sure a choice is: refits, matching of eigenvectors, calibration on D1."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """AnnData objects: what is read, what is written, and that a file keeps it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas
 import pytest

@@ -1,7 +1,5 @@
 """scikit-learn's own checks on both transformers with 24 other settings: what fails is declared, with the reason."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 

@@ -1,7 +1,5 @@
 """The transformers as scikit-learn sees them: its own checks, pipelines, names, frames; distances and neighbours."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The start of UMAP: a row for every input point, and a way out where something does not fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rule for s, and the Procrustes error: thresholds, closed forms and invariances."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a chart leaves unexplained or loses, and how sizes and bandwidths are compared by it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -42,17 +40,10 @@ def whole(**facts):
 
 def scanned(*tables: dict[int, float], largest: int = 4, **facts) -> Scan:
     """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes, 2 or more."""
-    embedding = SimpleNamespace(eigenvalues=np.arange(20))
-    trials = [
-        whole(
-            bandwidth=2.0**k,
-            lost=lambda s, table=table: table[s],
-            limit=lambda s, table=table: Estimated(table[s], 0.0),
-            embedding=embedding,
-            share=1.0,
-        )
-        for k, table in enumerate(tables)
-    ]
+    known = {"embedding": SimpleNamespace(eigenvalues=np.arange(20)), "share": 1.0}
+    trials = [whole(bandwidth=2.0**k, lost=table.__getitem__, **known) for k, table in enumerate(tables)]
+    for trial in trials:
+        trial.limit = lambda s, trial=trial: Estimated(trial.lost(s), 0.0)
     return Scan(tuple(trials), {}, 1.0, (2, largest), **facts)
 
 
@@ -96,27 +87,18 @@ def test_a_scan_shows_how_far_the_eigenvectors_of_a_trial_are():
 
 def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
     """One trial with given limits, whose error from few points is known, and a share of points on several sheets."""
-    trial = whole(
-        bandwidth=1.0,
-        lost=limits.__getitem__,
-        limit=lambda s: Estimated(limits[s], 0.0, resolution),
-        overlap=lambda s: overlap,
-        embedding=SimpleNamespace(eigenvalues=np.arange(20)),
-    )
-    return Scan((trial,), {}, 1.0, (2, 4))
+    tried = scanned(limits)
+    limit, overlaps = lambda s: Estimated(limits[s], 0.0, resolution), lambda s: overlap
+    tried.trials[0].__dict__.update(limit=limit, overlap=overlaps)
+    return tried
 
 
 def test_few_points_do_not_make_a_sound_map_larger():
     """A gain of .03 counts if few points cannot feign it (resolution .005), or if the map has several sheets."""
     limits = {2: 0.03, 3: 0.0, 4: 0.0}
-    assert map_of(limits, 0.005, 0.1).size == 3
-    assert map_of(limits, 0.05, 0.1).size == 2
-    assert map_of(limits, 0.05, SHEETS + 0.1).size == 3
-
-
-def test_two_more_coordinates_are_taken_where_one_alone_does_not_help():
-    assert map_of({2: 0.04, 3: 0.035, 4: 0.0}, 0.0, 0.9).size == 4
-    assert map_of({2: 0.04, 3: 0.035, 4: 0.025}, 0.0, 0.9).size == 2
+    assert [map_of(limits, *of).size for of in ((0.005, 0.1), (0.05, 0.1), (0.05, SHEETS + 0.1))] == [3, 2, 3]
+    # two more coordinates are taken where one alone does not help
+    assert [map_of({2: 0.04, 3: 0.035, 4: left}, 0.0, 0.9).size for left in (0.0, 0.025)] == [4, 2]
 
 
 def test_a_blur_leaves_a_map_and_takes_away_digits():
@@ -130,8 +112,8 @@ def test_a_blur_leaves_a_map_and_takes_away_digits():
 
 
 def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
-    assert scanned({2: 0.1000}, {2: 0.0995}, {2: 0.2}).best(2).bandwidth == 1
-    assert scanned({2: 0.1000}, {2: 0.0950}, {2: 0.2}).best(2).bandwidth == 2
+    for left, best in ((0.0995, 1), (0.0950, 2)):
+        assert scanned({2: 0.1000}, {2: left}, {2: 0.2}).best(2).bandwidth == best
 
 
 def test_a_narrow_choice_is_looked_at_more_closely():
@@ -162,9 +144,7 @@ def test_a_map_without_a_fold_is_preferred_where_it_loses_little_more():
 
 def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():
     """However little of the variance a narrow direction is."""
-    narrow = scanned({2: 0.5, 3: 0.1, 4: 0.1})
-    narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-    assert narrow.size == 3
-    still = scanned({2: 0.5, 3: 0.4, 4: 0.4})
-    still.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-    assert still.size == 2
+    for left, size in ((0.1, 3), (0.4, 2)):
+        narrow = scanned({2: 0.5, 3: left, 4: left})
+        narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
+        assert narrow.size == size

@@ -1,7 +1,5 @@
 """The first call on data that are no textbook manifold, with nothing given but the points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn import datasets as theirs
@@ -14,6 +12,7 @@ from tests.manifolds import rectangle
 from tests.said import refused, warned
 from tests.thorough import first_of
 
+QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 STRIP = rectangle(1200, 4.3, noise=0.1, degree=60)[0]
 
 
@@ -35,11 +34,9 @@ def test_a_few_outliers_are_left_out_and_named(count):
 
 
 def test_more_than_a_few_are_an_error_before_long_work():
-    seen = []
+    points, seen = moved_away(int(1.5 * SCATTERED[0] * len(STRIP))), []
     with refused("graph.disconnected", DisconnectedGraphError):
-        select_coordinates(
-            moved_away(int(1.5 * SCATTERED[0] * len(STRIP))), progress=lambda stage, *_: seen.append(stage)
-        )
+        select_coordinates(points, progress=lambda stage, *_: seen.append(stage))
     assert "eigenvectors" not in seen
 
 
@@ -54,7 +51,7 @@ def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
 
 
 @pytest.mark.parametrize("name", ["iris", "blobs", "circles"])
-def test_clusters_are_an_error_with_their_sizes_and_advice_that_works(name):
+def test_clusters_are_an_error_with_their_sizes(name):
     X, sizes = {
         "iris": (theirs.load_iris().data, [100, 50]),
         "blobs": (theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)[0], [200, 200, 200]),
@@ -74,7 +71,7 @@ CURVES = {
 
 
 @pytest.mark.parametrize("name", CURVES)
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_a_curve_has_a_picture_and_says_that_its_scores_are_zero(name, tmp_path):
     parts = select_each_part(CURVES[name])
     assert len(parts) == (2 if name == "a moon" else 1)
@@ -84,16 +81,11 @@ def test_a_curve_has_a_picture_and_says_that_its_scores_are_zero(name, tmp_path)
         assert "with intrinsic_dim=1 all scores are 0" in repr(found)
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_a_column_in_another_unit_is_hinted_at():
-    points = STRIP * [1000, 1, 1]
-    with warned("columns.units"):
-        assert select_coordinates(points).verdict != "sure"
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-def test_points_that_come_several_times_make_the_choice_doubtful():
+@QUIET
+def test_a_column_in_another_unit_is_hinted_at_and_copies_make_the_choice_doubtful():
     """Three copies of each: alone, the 200 points are seen to be a surface."""
+    with warned("columns.units"):
+        assert select_coordinates(STRIP * [1000, 1, 1]).verdict != "sure"
     strip = np.random.default_rng(0).uniform(size=(200, 2)) * [6, 1]
     with warned("choice.doubtful"):
         found = select_coordinates(np.repeat(strip, 3, axis=0))
@@ -102,7 +94,7 @@ def test_points_that_come_several_times_make_the_choice_doubtful():
 
 @pytest.mark.parametrize("n", [500, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 1500, 2000, 3000))])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_a_small_swiss_roll_is_unrolled_by_two_or_three_coordinates(n, seed):
     X, along = theirs.make_swiss_roll(n, random_state=seed)
     found = select_coordinates(X)
@@ -119,16 +111,15 @@ def test_a_torus_whose_walls_nearly_touch_in_the_map_says_so_by_the_measure_of_a
         found = select_coordinates(torus, keep_bases=True, untangle=False)
     seen, (reason,) = diagnose(found), found.findings
     share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))
-    assert float(reason.text.split("%")[0].removeprefix("at ")) == pytest.approx(
-        100 * share, abs=1.5
-    )  # of 1,000 points
+    told = float(reason.text.split("%")[0].removeprefix("at "))  # of 1,000 points
+    assert told == pytest.approx(100 * share, abs=1.5)
     assert seen.counts["overlap"] > 0 and found.verdict != "sure"
     assert diagnose(select_coordinates(torus, keep_bases=True)).clean
     assert select_coordinates(STRIP).diagnostics["warnings"] == ()
 
 
 @pytest.mark.parametrize("noise", [0.08, pytest.param(0.15, marks=pytest.mark.slow)])
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(noise):
     """Each chosen one lives on at least 1 % of the points, by its participation ratio."""
     X = shapes.tree(900, np.random.default_rng(3), noise)[0]

@@ -1,7 +1,5 @@
 """Wide bandwidths tried on some of the points: what that measures, what it costs, and that the choice is a full fit."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Points of uneven density: when the automatic choice follows the density, and what comes of it."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures show the numbers of the result, with labels, and need no display."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

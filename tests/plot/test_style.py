@@ -1,7 +1,5 @@
 """What colours points: classes get a legend, numbers a colour bar, and what is missing is grey."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

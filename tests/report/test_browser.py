@@ -1,7 +1,5 @@
 """The page in a real browser: it opens offline, and slider, table and marks do what they say."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What goes into the page: the numbers of the result, packed, and words that cannot become markup."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
