@@ -64,9 +64,8 @@ def test_a_download_stays_in_its_folder(url, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 def test_modes_of_files(tmp_path):
-    (link := tmp_path / "link").symlink_to(tmp_path / "run.npz")
+    (link := tmp_path / "link").symlink_to(path := tmp_path / "run.npz")
     for umask, old, wanted in ((0o77, None, 0o600), (0o22, None, 0o644), (0o22, 0o600, 0o600), (0o77, 0o664, 0o664)):
-        path = tmp_path / "run.npz"
         path.unlink(missing_ok=True)
         if old is not None:
             path.touch()
