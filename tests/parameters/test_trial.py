@@ -29,10 +29,8 @@ def run_of(X, device="cpu", **options):
 @pytest.fixture
 def small(monkeypatch):
     """What counts from 4,000 or 5,000 points on, from 500 on."""
-    monkeypatch.setattr("ies_gpu.parameters.automatic.CHEAP", 500)
-    monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
-    monkeypatch.setattr("ies_gpu.parameters.scan.THIN_FROM", 500)
-    monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
+    for name, value in (("automatic.CHEAP", 500), ("scan.CHEAP", 500), ("scan.THIN_FROM", 500), ("trial.FEW", 250)):
+        monkeypatch.setattr(f"ies_gpu.parameters.{name}", value)
 
 
 @EVERY
