@@ -219,9 +219,6 @@ def same_map(a, b):
     np.testing.assert_allclose(a * np.sign((a * b).sum(axis=0)), b, rtol=0, atol=1e-6)
 
 
-# --- neighbours ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("self_loops", [True, False])
 @EACH
 def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops):
@@ -238,9 +235,6 @@ def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(
     assert fitted.bandwidth_ == pytest.approx(np.median(nearest[:, 20]), rel=1e-9)
     with warned("points.fewer_neighbors"):
         DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
-
-
-# --- distances and affinities ----------------------------------------------------------------------------------------
 
 
 def test_nearest_neighbours_of_scikit_learn_in_a_pipeline(strip):
@@ -324,9 +318,6 @@ def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
             estimator.fit(D)
         with refused("X_new.not_finite"):
             fitted.transform(D)
-
-
-# --- few points ------------------------------------------------------------------------------------------------------
 
 
 @QUIET

@@ -25,9 +25,6 @@ def panels(figure):
     return [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_xlabel()]
 
 
-# --- maps ------------------------------------------------------------------------------------------------------------
-
-
 def test_embedding_shows_the_chosen_coordinates(selection, data):
     shown, (a, b) = panels(drawn(plot.embedding(selection, colors=data.colors))), selection.subset
     assert len(shown) == 2
@@ -128,9 +125,6 @@ def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
                 getattr(plot, name)(what, ax=wrong)
 
 
-# --- path and volumes ------------------------------------------------------------------------------------------------
-
-
 def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
     figure = drawn(plot.path(selection))
     left, right = figure.axes
@@ -177,9 +171,6 @@ def test_volumes_are_shares_of_all_points(selection):
     assert sum(heights) == pytest.approx(200)  # two sets, 100 % each
     one = drawn(plot.volumes(replace(selection, bases=None), np.array(selection.subset)))  # needs no bases
     assert len(one.axes[0].get_legend().get_texts()) == 1
-
-
-# --- the user's Matplotlib -------------------------------------------------------------------------------------------
 
 
 def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(selection, monkeypatch):
