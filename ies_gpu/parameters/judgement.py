@@ -58,7 +58,8 @@ def judge(
     The fit has all n points, or some. Whether they have the dimension that the map was made for is looked at where the
     user gave that.
     """
-    d, subset, first = fit.tangents.bases.shape[2], found.subset, leading(found)
+    d, subset = fit.tangents.bases.shape[2], found.subset
+    first = tuple(np.unique(found.subsets)[: len(subset)].tolist())  # of the candidates
     with backend_of(fit.embedding.vectors).active():  # X may be on another device
         sample = some_of(fit, LOOKED_SHORTLY if has_given_dimension else LOOKED)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
@@ -103,11 +104,6 @@ def judge(
     behind = 0.0 if subset == first else ground.lost(simplest, by_planes=True) - lost
     answers["needed"], notes = needed(lost + behind, behind, subset, first)
     return Judgement(answers, doubts + notes)
-
-
-def leading(found: SearchResult) -> tuple[int, ...]:
-    """Return as many of the first coordinates that were candidates as a set has."""
-    return tuple(np.unique(found.subsets)[: len(found.subset)].tolist())
 
 
 def some_of(fit: Fit, most: int = LOOKED_SHORTLY) -> Sample:

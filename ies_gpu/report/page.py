@@ -1,8 +1,4 @@
-"""A result as one page to explore, and as a small card; a notebook shows both.
-
-``page.html``, ``page.css`` and the scripts beside it are the page; this module fills it with what a result holds: the
-answer, sets with their numbers, columns of points, and words.
-"""
+"""A result as one page to explore, by the template and scripts beside it, and as a small card; notebooks show both."""
 
 from __future__ import annotations
 
@@ -122,9 +118,8 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
     """Raise where findings are those of another result."""
     if stability is not None:
         style.check_kind("stability", stability, Stability)
-        own, found = names_text(selection.subset), names_text(stability.subset)
-        if own != found:
-            text = f"stability is of {found}, but the selection is {own}"
+        if stability.subset != selection.subset:
+            text = f"stability is of {names_text(stability.subset)}, not of {names_text(selection.subset)}"
             raise refusal("stability.other", text, "pass that of this selection")
     if diagnosis is None:
         return
@@ -248,16 +243,13 @@ def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
 
 
 def path_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
-    regrets, percentiles = on_host(selection.regrets), on_host(selection.regret_percentiles)
+    columns = zip(selection.path, on_host(selection.regret_percentiles), on_host(selection.regrets).T, strict=True)
     return [
-        asdict(segment) | {  # its high end is None in JSON when there is no upper end
-            "regret": float(percentiles[k]),
-            "passes": bool(percentiles[k] <= TOLERANCE),
-            "box": np.percentile(regrets[:, k], BOX),
-            "regrets": pack(regrets[rows, k]),
-        }
-        for k, segment in enumerate(selection.path)
-    ]  # fmt: skip
+        asdict(segment)  # its high end is None in JSON when there is no upper end
+        | {"regret": percentile, "passes": percentile <= TOLERANCE}
+        | {"box": np.percentile(regrets, BOX), "regrets": pack(regrets[rows])}
+        for segment, percentile, regrets in columns
+    ]
 
 
 def volumes_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -330,8 +322,7 @@ def pack_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """Return some rows of a coordinate, with strays, which would spoil the picture, on the border and counted."""
     inside = near(column[:, None])
     low, high = float(column[inside].min()), float(column[inside].max())
-    outside = int((~inside[rows]).sum())
-    return {**pack(column[rows], low, high), "outside": outside}
+    return {**pack(column[rows], low, high), "outside": int((~inside[rows]).sum())}
 
 
 def card(selection: Selection) -> str:
