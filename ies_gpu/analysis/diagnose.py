@@ -222,7 +222,7 @@ def sample_of(selection: Selection, turned: bool) -> Sample:
 
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
-    """The Laplacian of a run from these points within a radius; None of another, or if memory does not suffice."""
+    """Return the Laplacian of a run from these points within a radius; None of another, or if memory is too small."""
     from ..embedding.points import laplacian_of_points
 
     used = selection.diagnostics.get("parameters", {})
@@ -283,13 +283,10 @@ def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -
 def find_sheets(
     every: np.ndarray, found: faults.Collapse, centres: np.ndarray, planes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs (p, 2) of points that are near in the map and far in all eigenvectors, and the angles of its planes.
-
-    ``planes`` (n, s, d) are orthonormal bases of these. Either sheet must hold enough of a neighbourhood.
-    """
+    """Return pairs (p, 2) of points near in the map and far in all eigenvectors, and angles of its planes (n, s, d)."""
     near = found.in_map[centres]
     foreign = faults.distances_to(every, centres, near) > faults.COLLAPSED * found.within[centres][:, None]
-    own = 1 + (~foreign).sum(axis=1)
+    own = 1 + (~foreign).sum(axis=1)  # of a neighbourhood, either sheet must hold enough
     two = (foreign.sum(axis=1) >= SHARE * near.shape[1]) & (own >= max(2, SHARE * near.shape[1]))
     pairs = np.column_stack([centres, near[range(len(near)), foreign.argmax(axis=1)]])[two]
     cosines = np.linalg.svd(planes[pairs[:, 0]].transpose(0, 2, 1) @ planes[pairs[:, 1]], compute_uv=False)

@@ -101,10 +101,8 @@ class Stability:
             parts.append(f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart.")
         if self.failed_refits or lost >= 0.5:
             parts.append("Use a larger share, or choose again with a larger bandwidth.")
-        for pair in self.near_pairs:
-            if set(pair) & set(self.subset):
-                names = " and ".join(coordinate_names(pair))
-                parts.append(f"The eigenvalues of {names} nearly coincide: samples mix them, which does no harm.")
+        own = [" and ".join(coordinate_names(pair)) for pair in self.near_pairs if set(pair) & set(self.subset)]
+        parts += [f"The eigenvalues of {names} nearly coincide: samples mix them, which does no harm." for names in own]
         return " ".join(parts)
 
     def __repr__(self) -> str:

@@ -19,11 +19,10 @@ MISSING = {"", "na", "n/a", "nan", "none", "null", "-", "?"}  # what stands for 
 
 
 class Table:
-    """A file of text whose columns are read when they are asked for.
+    """A file of text whose columns are read when they are asked for; ``names`` is None if these have none.
 
-    Its first line has their names if it has no numbers, counts from 0, or if a column is ``asked`` for by name.
-    ``names`` has "" for a column without one, and is None for a table without names. A first column without a name
-    holds the names of the rows, as R and pandas write it.
+    Its first line has their names if it has no numbers, counts from 0, or if a column is ``asked`` for by name. A first
+    column without a name, "", holds the names of the rows, as R and pandas write it.
     """
 
     def __init__(self, path: Path, asked: Sequence[str] = ()) -> None:

@@ -44,15 +44,13 @@ metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affi
     two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.""",
     "isolated": """isolated : {"nearest", "nan"}, default="nearest"
     What ``transform`` returns for a point without a training point within the radius: the coordinates of the
-    nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
-    regressors that follow in a pipeline refuse it.""",
+    nearest one, or NaN, which most regressors that follow in a pipeline refuse.""",
     "training": """X : ndarray of shape (n_samples, n_features)
     The training points, or a matrix of the pairs; see ``metric``.
 y : None
     Ignored.""",
     "progress": """progress : bool or callable, optional
-    True shows a bar per stage, in a terminal or a notebook. A function is called as
-    ``progress(stage, done, total)``.""",
+    True shows a bar per stage. A function is called as ``progress(stage, done, total)``.""",
     "fitted": """eigenvalues_ : ndarray of shape (n_components,)
     Of ``L = I - P``, in rising order.
 bandwidth_ : float
@@ -262,8 +260,12 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 few = warning("points.fewer_components", text)
                 tell(few if name == "n_components" else warning("points.fewer_neighbors", text))
                 asked[name] = n - rest
-        if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
+        if self._precomputed:
+            return asked
+        if is_auto(self.bandwidth):  # not a local one, with which new points have no place
             asked["bandwidth"] = FIXED if (k := asked["n_neighbors"]) is None else self._distance_to_last(X, k)
+        if n < FEW and any(is_auto(asked.get(name)) or is_found(asked.get(name)) for name in SIZES):
+            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         return asked
 
     def _distance_to_last(self, X: Array, k: int) -> float:
@@ -326,10 +328,7 @@ class DiffusionMap(SpectralTransformer):
     """
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        is_open = "X" in entry and is_found(asked["bandwidth"])
-        if is_open and len(X) < FEW:
-            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
-        elif is_open:  # the one that the choice finds best
+        if "X" in entry and is_found(asked["bandwidth"]):  # the one that the choice finds best
             with listen(IESWarning) as said:
                 chosen = select_coordinates(X, **asked, keep_bases=False, progress=self.progress)
             asked |= {name: chosen.diagnostics["parameters"][name] for name in ("bandwidth", "disconnected")}
@@ -395,8 +394,6 @@ class IndependentCoordinates(SpectralTransformer):
     untangle: bool = True
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
-            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used = found.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]

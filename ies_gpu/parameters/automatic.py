@@ -75,13 +75,12 @@ def calibrate(
     carried = None
     if is_found(options.bandwidth):
         tried = compare_bandwidths(run, Z, [centre * factor for factor in factors], centre, distances, d, whole)
-        s = tried.size
-        chosen, carried = (tried.best(s), None) if whole else refit_on_all_points(X, tried, d, run, len(Z))
+        chosen, carried = (tried.best(tried.size), None) if whole else refit_on_all_points(X, tried, d, run, len(Z))
     else:
         chosen = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.disconnected)
         sizes, local = sizes_to_compare(d, options), is_local(options.bandwidth)
         tried = Scan((chosen,), {}, chosen.bandwidth, sizes, is_local=local)
-        s = tried.size
+    s = tried.size
     if (other := without_loops(run, X, chosen, s, sample_size, seen)) is not None:
         return other
     search = chosen.search(s)
@@ -89,9 +88,8 @@ def calibrate(
     run.audit.update(chosen.run.audit)
     report, reasons = describe(tried, dimension, d, chosen, options.automatic, hints)
     run.log.keep(reasons)
-    known = Fit(chosen.graph, chosen.embedding, chosen.tangents)
-    report |= {"sample_size": len(Z), "carried": carried}
-    return Found(replace(chosen.run.options, subset_size=s), report, known, search)
+    known, more = Fit(chosen.graph, chosen.embedding, chosen.tangents), {"sample_size": len(Z), "carried": carried}
+    return Found(replace(chosen.run.options, subset_size=s), report | more, known, search)
 
 
 def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
@@ -104,9 +102,8 @@ def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, s
         return None
     log, is_slow = HeldLog(run.log), CHEAP < len(X) <= NEARLY_ALL * sample_size
     factors = (chosen.bandwidth / seen[1],) if is_slow else FACTORS
-    found = calibrate(
-        run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen=seen, factors=factors
-    )
+    bare = run.apart(replace(run.options, self_loops=False), log, run.audit)
+    found = calibrate(bare, X, sample_size, seen=seen, factors=factors)
     assert found.fit is not None
     left = len(stray_coordinates(found.fit.embedding.vectors))
     if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:

@@ -10,7 +10,7 @@ from ..backend import at_home, backend_of, step, to_device
 from ..backend.array import Array, column_means, column_units, sample_rows
 from ..choice.criterion import coordinate_names, names_text
 from ..choice.faults import SMALLEST, Sample, ground_of_graph, ground_of_points, shape_of_map
-from ..choice.search import recurrence
+from ..choice.search import SearchResult, recurrence
 from ..findings import Answer, Finding, answer_on, first_few, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
 from ..validation import check_integer, check_real_array
@@ -18,7 +18,6 @@ from .dimension import THRESHOLD, local_spectrum
 from .distances import degree_bandwidth, sampled_distances
 
 if TYPE_CHECKING:
-    from ..choice.search import SearchResult
     from ..run.run import Fit
 
 LOST = 0.15, 0.3  # of the worst local direction: above the first a map is not sure, above the second doubtful

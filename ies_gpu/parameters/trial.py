@@ -142,10 +142,9 @@ class Trial:
     def overlap(self, s: int) -> float:
         """Return the share of points a fifth of whose 10 nearest in the map are far away: near 1 for two sheets."""
         backend, Y = self.run.backend, self.chart(s)
-        with backend.active():
-            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1]
         rows = backend.asarray(spaced_rows(len(Y), OVERLAP_SAMPLE))
-        near = near[rows]
+        with backend.active():
+            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1][rows]
         radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())

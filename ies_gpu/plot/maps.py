@@ -199,10 +199,7 @@ def draw_panel(
 def panels(
     Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None, *, to_scale: bool = False
 ) -> Figure:
-    """Draw one panel per way to colour the points, or per pair of more than three columns, up to three side by side.
-
-    Wide ones are below each other. Of all pairs the last one has the key.
-    """
+    """Draw one panel per way to colour the points, or per pair of more than three columns; the last has the key."""
     shown = [slice(None)] if Y.shape[1] < 4 else [list(pair) for pair in combinations(range(Y.shape[1]), 2)]
     count, spread = len(colours) * len(shown), np.ptp(Y[near(Y)], axis=0)
     wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]

@@ -224,10 +224,7 @@ class Colouring:
 
 
 def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = len(COLORS)) -> list[Colouring]:
-    """Return one colouring for each column of a frame, member of a dict, or array, cut to the ``rows`` that were used.
-
-    Of more than ``most`` classes the smallest are joined.
-    """
+    """Return a colouring per column of a frame, member of a dict, or array, cut to ``rows``; surplus classes joined."""
     names = list(colors) if isinstance(colors, Mapping) else getattr(colors, "columns", None)  # of pandas or polars
     if names is None:
         return [_colouring("", colors, n, rows, most)]
@@ -235,10 +232,7 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = 
 
 
 def colourings_of(colors: Any, selection: Selection, most: int = len(COLORS)) -> list[Colouring]:
-    """Return the colourings of the points in a map; where some were left out, values for all of the input do too.
-
-    A Series or frame with the names of the points in another order is put into theirs.
-    """
+    """Return the colourings of the points in a map; values of all of the input do too, by name in any order."""
     if isinstance(colors, Mapping):
         colors = {name: _in_order(values, selection) for name, values in colors.items()}
     colors = _in_order(colors, selection)
