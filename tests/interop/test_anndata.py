@@ -111,17 +111,14 @@ def test_other_cells_go_into_the_same_map(adata):
 def scanpy_distances(X, k=15):
     """As scanpy keeps them: the k nearest of each cell, not symmetric."""
     distances = scipy.spatial.distance.cdist(X, X)
-    nearest = np.argsort(distances, axis=1)[:, 1 : k + 1]
-    rows = np.repeat(np.arange(len(X)), k)
-    return scipy.sparse.csr_matrix((distances[rows, nearest.ravel()], (rows, nearest.ravel())), shape=distances.shape)
+    rows, nearest = np.repeat(np.arange(len(X)), k), np.argsort(distances, axis=1)[:, 1 : k + 1].ravel()
+    return scipy.sparse.csr_matrix((distances[rows, nearest], (rows, nearest)), shape=distances.shape)
 
 
 def test_copies_of_a_cell_stay_neighbours(adata):
     X = np.repeat(np.asarray(adata.obsm["X_pca"])[:300], 2, axis=0)
     cells = anndata.AnnData(X=X.astype("f4"), obsm={"X_pca": X})
     cells.obsp["distances"] = scanpy_distances(X)  # some entries are stored zeros
-    stored = cells.obsp["distances"]
-    graph = entry_of(cells, "distances")[1]
-    for i in range(0, 600, 2):
-        assert {i + 1} <= set(graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist())
+    stored, graph = cells.obsp["distances"], entry_of(cells, "distances")[1]
+    assert all(i + 1 in graph.indices[graph.indptr[i] : graph.indptr[i + 1]] for i in range(0, 600, 2))
     np.testing.assert_array_equal(graph.toarray(), np.maximum(stored.toarray(), stored.toarray().T))

@@ -139,24 +139,23 @@ def test_a_nearly_complete_graph_is_named_and_a_dimension_above_the_size_asked_f
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
 
 
-@pytest.mark.parametrize(
-    ("changed", "code"),
-    [
-        ({"bandwidth": None}, "bandwidth.missing"),
-        ({"radius": 1.0}, "radius.automatic"),
-        ({"intrinsic_dim": "two"}, "intrinsic_dim.type"),
-        ({"subset_size": 30}, "subset_size.range"),
-        ({"X": None, "kernel": np.eye(30)}, "entry.automatic"),
-        ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "entry.automatic"),
-        ({"X": None, "graph": np.ones((30, 30))}, "entry.automatic"),
-        ({"X": np.repeat(plane(10, 2), 30, axis=0)}, "X.copies"),
-        ({"X": plane(15, 2)}, "points.too_few"),
-    ],
-    ids=lambda v: v if isinstance(v, str) else "",
-)
-def test_errors(changed, code):
-    with refused(code, (ValueError, TypeError)):
-        select_coordinates(**{"X": plane(40, 2), **changed})
+def test_errors():
+    for call, changed, code in (
+        (select_coordinates, {"bandwidth": None}, "bandwidth.missing"),
+        (select_coordinates, {"radius": 1.0}, "radius.automatic"),
+        (select_coordinates, {"intrinsic_dim": "two"}, "intrinsic_dim.type"),
+        (select_coordinates, {"subset_size": 30}, "subset_size.range"),
+        (select_coordinates, {"X": None, "kernel": np.eye(30)}, "entry.automatic"),
+        (select_coordinates, {"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "entry.automatic"),
+        (select_coordinates, {"X": None, "graph": np.ones((30, 30))}, "entry.automatic"),
+        (select_coordinates, {"X": np.repeat(plane(10, 2), 30, axis=0)}, "X.copies"),
+        (select_coordinates, {"X": plane(15, 2)}, "points.too_few"),
+        (estimate_dimension, {"sample_size": 0}, "sample_size.range"),
+        (estimate_parameters, {"bandwidth": -1}, "bandwidth.range"),
+        (estimate_parameters, {"magic": 1}, "keyword.unknown"),
+    ):
+        with refused(code, (ValueError, TypeError)):
+            call(**{"X": plane(40, 2), **changed})
 
 
 def test_parameters_by_themselves_are_those_of_the_automatic_run_and_what_is_given_is_not_looked_for(strip, automatic):
@@ -171,16 +170,6 @@ def test_parameters_by_themselves_are_those_of_the_automatic_run_and_what_is_giv
     assert [row["subset_size"] for row in found.basis["sizes"]] and len(found.basis["scan"]) == 1
     with refused("parameters.given"):
         estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
-
-
-def test_wrong_estimates_are_refused():
-    for estimate, wrong, code in (
-        (estimate_dimension, {"sample_size": 0}, "sample_size.range"),
-        (estimate_parameters, {"bandwidth": -1}, "bandwidth.range"),
-        (estimate_parameters, {"magic": 1}, "keyword.unknown"),
-    ):
-        with refused(code, (ValueError, TypeError)):
-            estimate(plane(40, 2), **wrong)
 
 
 @pytest.mark.slow
