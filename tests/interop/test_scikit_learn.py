@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import ies_gpu
 from ies_gpu import DiffusionMap, DisconnectedGraphError, IndependentCoordinates, datasets, load, select_coordinates
@@ -25,7 +25,11 @@ from tests.said import refused, warned
 # Checks that are not passed with disconnected="auto". The same table stands in docs/pipelines.md.
 IN_PARTS = 'its data, iris, falls into two parts, which is an error by design; with `disconnected="largest"` it passes'
 EXCEPTIONS = {"check_positive_only_tag_during_fit": IN_PARTS}
-NOT_SQUARE = {"check_estimators_nan_inf": "its matrix with NaN is not square, which is said first"}
+PARTS = "its data are two clusters or more, and a graph in parts is an error by design"
+DIRECTIONS = "its data have rows or columns without a direction, which these metrics need"
+NO_KERNEL = "its data are products of rows, in which a point is not nearest to itself: no affinities of a map"
+NOT_SQUARE = "its matrix with NaN is not square, which is said first; square ones are tested below"
+TOO_SMALL = "its data have one column or three rows, too few for two dimensions"
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
 EACH = pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
 QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
@@ -39,7 +43,11 @@ DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
         *(IndependentCoordinates(), IndependentCoordinates(disconnected="largest")),
     ],
     expected_failed_checks=lambda estimator: (
-        NOT_SQUARE if estimator.metric == "precomputed" else EXCEPTIONS if estimator.disconnected == "auto" else {}
+        {"check_estimators_nan_inf": NOT_SQUARE}
+        if estimator.metric == "precomputed"
+        else EXCEPTIONS
+        if estimator.disconnected == "auto"
+        else {}
     ),
 )
 def test_scikit_learn_checks(estimator, check):
@@ -52,6 +60,74 @@ def test_the_exceptions_are_written_down_and_still_needed():
     for estimator in (DiffusionMap(), IndependentCoordinates()):
         with refused("graph.disconnected", DisconnectedGraphError):
             estimator.fit(load_iris().data)
+
+
+# other settings, and the checks that fail with them by reason
+IRIS = ["check_positive_only_tag_during_fit"]
+ONE_COLUMN = ["check_fit2d_1feature"]
+ZERO_ROW = ["check_estimators_dtypes", *ONE_COLUMN]
+CLUSTERS = [
+    "check_estimators_pickle", "check_pipeline_consistency", "check_transformer_data_not_an_array",
+    "check_transformer_general", "check_transformer_preserve_dtypes",
+]  # fmt: skip
+LINEAR = [
+    "check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_estimator_sparse_tag",
+    "check_transformer_data_not_an_array", "check_transformer_general", *ONE_COLUMN,
+]  # fmt: skip
+SMALL = [
+    "check_dont_overwrite_parameters", "check_fit2d_predict1d", "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance", *ONE_COLUMN,
+]  # fmt: skip
+NAN = {NOT_SQUARE: ["check_estimators_nan_inf"]}
+BOTH = [
+    ({"metric": "cosine", "n_components": 3}, {PARTS: IRIS, DIRECTIONS: ZERO_ROW}),
+    (
+        {"metric": "correlation", "n_components": 3},
+        {PARTS: [*IRIS, "check_fit_check_is_fitted", "check_n_features_in"], DIRECTIONS: ZERO_ROW},
+    ),
+    ({"metric": "precomputed", "bandwidth": 1.0}, NAN),
+    ({"metric": "precomputed", "bandwidth": 1.0, "radius": 1e3}, NAN),
+    ({"metric": "precomputed", "bandwidth": 1.0, "disconnected": "largest", "n_components": 2}, NAN),
+    ({"metric": "precomputed_affinity"}, NAN | {NO_KERNEL: LINEAR}),
+    ({"bandwidth": 1.0}, {}),
+    ({"bandwidth": 1.0, "radius": 4.0}, {}),
+    ({"bandwidth": 1.0, "radius": 1e3}, {}),
+    ({"bandwidth": 1.0, "disconnected": "largest", "n_components": 2}, {}),
+    ({"n_components": 1}, {PARTS: IRIS}),
+    ({"n_components": 2, "disconnected": "largest"}, {}),
+    ({"dtype": "float32"}, {PARTS: IRIS}),
+    ({"dtype": "mixed", "self_loops": False}, {PARTS: IRIS}),
+    ({"n_neighbors": 5}, {PARTS: [*IRIS, *CLUSTERS]}),
+    ({"n_neighbors": 10, "n_components": 2, "disconnected": "largest"}, {}),
+    ({"alpha": 0.0, "scale": "unit"}, {PARTS: IRIS}),
+    ({"scale": "diffusion", "isolated": "nan", "random_state": None}, {PARTS: IRIS}),
+]
+CHOICE = [
+    *(({"search": how}, {PARTS: IRIS}) for how in ("greedy", "submodular", "branch_and_bound")),
+    ({"search": "greedy", "disconnected": "largest"}, {}),
+    ({"intrinsic_dim": 1, "subset_size": 1, "zeta": 0.5}, {PARTS: IRIS}),
+    ({"intrinsic_dim": 2, "subset_size": 2, "percentile": 50}, {PARTS: IRIS, TOO_SMALL: SMALL}),
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("make", "settings", "declared"),
+    [(make, *case) for make in (DiffusionMap, IndependentCoordinates) for case in BOTH]
+    + [(IndependentCoordinates, *case) for case in CHOICE],
+)
+def test_what_fails_is_declared_and_nothing_else(make, settings, declared):
+    chooses = make is IndependentCoordinates and settings.get("metric", "").startswith("precomputed")
+    estimator = make(**settings, **({"intrinsic_dim": 1, "subset_size": 1} if chooses else {}))
+    found = check_estimator(estimator, on_fail=None, on_skip=None)
+    failed = {result["check_name"]: result["exception"] for result in found if result["status"] == "failed"}
+    failed.pop("check_array_api_input", None)  # its points are no distances, and fall into parts; not run by default
+    expected = {check for checks in declared.values() for check in checks}
+    if make is IndependentCoordinates and settings == {"metric": "precomputed_affinity"}:  # one coordinate is no noise
+        expected -= {"check_transformer_data_not_an_array", "check_transformer_general"}
+    assert failed.keys() == expected, {name: failed[name] for name in failed.keys() - expected}
+    assert len(found) > 40
 
 
 @pytest.fixture(scope="module")
