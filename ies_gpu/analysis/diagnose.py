@@ -41,7 +41,6 @@ ANGLE = 30.0  # degrees between tangent planes, from which on sheets cross
 ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
 MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66% if chosen, from 93% if dependent
-NO_KNOTS = "Knots were not checked, which takes the points: diagnose(selection, X=X)"
 SHARE = 0.2  # of a neighbourhood that a second sheet must hold
 CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there; otherwise it is only thin
 
@@ -172,14 +171,14 @@ def diagnose(
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, m)))
     volumes = np.exp(log_volumes(sample.bases, check_spanning([chosen], sample.bases, "subset"))[:, 0])
     if X is not None:
-        points = used_points(selection, check_points(X))
-        laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
+        X = used_points(selection, check_points(X))
+        laplacian = laplacian_of_run(selection, X) if laplacian is None else laplacian
     adjacency, has_graph, notes = _adjacency(laplacian, sample.coordinates, sample.eigenvalues, k)
     every, jacobian = sample.commute, sample.jacobian(chosen)
     found = faults.collapse(every, chosen, k)
     folds = faults.find_folds(sample.bases, jacobian, found.in_all)
     if folds is None and not has_graph:
-        notes += (NO_KNOTS,)
+        notes += ("Knots were not checked, which takes the points: diagnose(selection, X=X)",)
     copied = float((found.within < COPY).mean())
     if copied > faults.SMALLEST:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
@@ -193,15 +192,11 @@ def diagnose(
     share = float((flat < faults.FLAT).mean())
     undecided = share >= MOSTLY and not large
     if undecided:
-        more = "" if laplacian is not None or X is not None else ", or pass X"
-        notes = (
-            f"The map is flat at {share:.0%} of the points, but neighbourhoods of {k} among {n:,} are too wide to tell "
-            f"thin from folded; use more points{more}",
-            *notes,
-        )
-    if folds is None:
-        knots = [group for group in groups if len(group) < REGION * n]
-    else:  # the lines at which the map is turned over
+        text = f"The map is flat at {share:.0%} of the points, but neighbourhoods of {k} among {n:,} are too wide to "
+        text += f"tell thin from folded; use more points{', or pass X' if laplacian is None and X is None else ''}"
+        notes = (text, *notes)
+    knots = [group for group in groups if len(group) < REGION * n]
+    if folds is not None:  # the lines at which the map is turned over
         knots = [] if large or folds.share <= FOLDED[0] else _groups(adjacency, folds.at(found.in_all), least)
     pairs, angles = find_sheets(every, found, np.flatnonzero(collapsed & (flat >= faults.FLAT)), planes)
     crossing = angles >= ANGLE
@@ -227,12 +222,11 @@ def sample_of(selection: Selection, turned: bool) -> Sample:
 
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
-    """The Laplacian of a run from these points within a radius; None of another, or if memory does not suffice."""
+    """Return the Laplacian of a run from these points within a radius; None of another, or if memory is too small."""
     from ..embedding.points import laplacian_of_points
 
     used = selection.diagnostics.get("parameters", {})
-    within = used.get("entry") == "X" and used.get("n_neighbors") is None
-    if not within or not isinstance(used.get("bandwidth"), float):
+    if used.get("entry") != "X" or used.get("n_neighbors") is not None or not isinstance(used.get("bandwidth"), float):
         return None
     degree = selection.diagnostics.get("mean_degree") or 0.0
     if ENTRY * len(points) * (degree + 1) > backend_of(points).memory_budget():  # the run may have been in tiles
@@ -244,10 +238,9 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
 def stretched(
     every: np.ndarray, subset: tuple[int, ...], found: faults.Collapse, adjacency: Array, group: np.ndarray
 ) -> np.ndarray:
-    """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
+    """Return the collapse at the points of a group after the map is stretched there to one width in all directions.
 
-    A linear change of coordinates loses nothing. Where the map is only thin, it undoes the collapse; where the map is
-    folded, or shrinks to a point or a curve, it does not.
+    Where the map is only thin, that undoes the collapse; where it is folded, or shrinks to a point or a curve, not.
     """
     around, k = np.union1d(group, adjacency[group].indices), found.in_all.shape[1]
     if len(around) <= k:
@@ -290,14 +283,10 @@ def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -
 def find_sheets(
     every: np.ndarray, found: faults.Collapse, centres: np.ndarray, planes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs (p, 2) of points that are near in the map and far in all eigenvectors, and the angles of its planes.
-
-    ``planes`` (n, s, d) are orthonormal bases of its tangent planes; with ``s = d`` there is only one plane. Either
-    sheet must hold enough of a neighbourhood.
-    """
+    """Return pairs (p, 2) of points near in the map and far in all eigenvectors, and angles of its planes (n, s, d)."""
     near = found.in_map[centres]
     foreign = faults.distances_to(every, centres, near) > faults.COLLAPSED * found.within[centres][:, None]
-    own = 1 + (~foreign).sum(axis=1)
+    own = 1 + (~foreign).sum(axis=1)  # of a neighbourhood, either sheet must hold enough
     two = (foreign.sum(axis=1) >= SHARE * near.shape[1]) & (own >= max(2, SHARE * near.shape[1]))
     pairs = np.column_stack([centres, near[range(len(near)), foreign.argmax(axis=1)]])[two]
     cosines = np.linalg.svd(planes[pairs[:, 0]].transpose(0, 2, 1) @ planes[pairs[:, 1]], compute_uv=False)

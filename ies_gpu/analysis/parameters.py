@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..backend.array import Array
 from ..findings import Judged, refusal
 from ..select import select_coordinates
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -40,18 +37,6 @@ class Parameters:
     verdict: str
     confidence: dict[str, Judged]
     basis: dict[str, Any] = field(repr=False)
-
-    def plot(self) -> Figure:
-        """Plot the bandwidths, the local spectrum and the sizes that were compared.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure, with one panel for each.
-        """
-        from ..plot.evidence import parameters_figure
-
-        return parameters_figure(self)
 
 
 def estimate_parameters(X: Array, **options: Any) -> Parameters:

@@ -101,10 +101,8 @@ class Stability:
             parts.append(f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart.")
         if self.failed_refits or lost >= 0.5:
             parts.append("Use a larger share, or choose again with a larger bandwidth.")
-        for pair in self.near_pairs:
-            if set(pair) & set(self.subset):
-                names = " and ".join(coordinate_names(pair))
-                parts.append(f"The eigenvalues of {names} nearly coincide: samples mix them, which does no harm.")
+        own = [" and ".join(coordinate_names(pair)) for pair in self.near_pairs if set(pair) & set(self.subset)]
+        parts += [f"The eigenvalues of {names} nearly coincide: samples mix them, which does no harm." for names in own]
         return " ".join(parts)
 
     def __repr__(self) -> str:
@@ -174,13 +172,13 @@ def selection_stability(
     # the device is found once, so that a word on it comes once too
     options |= {"untangle": False, "device": get_backend(device_near(backend_of(X), "auto")).device}
     rng, host = np.random.default_rng(seed), to_host(selection.coordinates)
-    chosen = []
+    refits = []
     for k in range(n_refits):
         rows = np.sort(rng.choice(n, size, replace=False))
-        chosen.append(chosen_by(select_coordinates, X, rows, host, options))
+        if (subset := chosen_by(select_coordinates, X, rows, host, options)) is not None:
+            refits.append(subset)
         if progress is not None:
             progress("refits", k + 1, n_refits)
-    refits = [subset for subset in chosen if subset is not None]
     shares = {subset: count / len(refits) for subset, count in Counter(refits).most_common()}
     pairs = near_pairs(to_host(selection.eigenvalues))
     return Stability(selection.subset, shares, len(refits), n_refits - len(refits), pairs, seed)
@@ -204,10 +202,7 @@ def chosen_by(
 
 
 def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[int, ...]:
-    """Return a fit's chosen set, numbered as other eigenvectors at the same points.
-
-    Eigenvectors are paired one to one by their correlations; a member without a counterpart becomes -1.
-    """
+    """Return a fit's chosen set, numbered as the eigenvectors that correlate most, one to one; -1 for one without."""
     ours, theirs = (Y - Y.mean(axis=0) for Y in (coordinates, to_host(fit.coordinates)))
     lengths = np.outer(np.linalg.norm(ours, axis=0), np.linalg.norm(theirs, axis=0))
     correlation = np.abs(ours.T @ theirs) / np.maximum(lengths, 1e-300)  # of a column that is constant here, none

@@ -1,7 +1,4 @@
-"""Values as one ``.npz``, a JSON header and plain arrays: no pickle, written completely or not at all.
-
-Results, checkpoints and models are written this way. ``numpy.load`` opens such a file too.
-"""
+"""Results, checkpoints and models as one ``.npz``, a JSON header and plain arrays: no pickle."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ def pack(content: Mapping[str, Any], records: Records = NONE) -> tuple[dict[str,
 
 
 def unpack(path: str | os.PathLike[str], fields: Mapping[str, Any], records: Records = NONE) -> dict[str, Any]:
-    """Return the values that were packed; arrays are read from the archive.
-
-    What a damaged archive raises is for :func:`.points.sound` to say.
-    """
+    """Return the values that were packed; what a damaged archive raises is for :func:`.points.sound` to say."""
     with zipfile.ZipFile(path) as archive:
         return {name: _decoded(value, archive, records) for name, value in fields.items()}
 

@@ -1,4 +1,4 @@
-"""Reading files: which reader takes which, arrays from .npy, .npz and HDF5, and what may be unpacked.
+"""Reading files: arrays from .npy, .npz and HDF5, and tables of text.
 
 Nothing is unpickled, and nothing is read from another file.
 """
@@ -6,27 +6,32 @@ Nothing is unpickled, and nothing is read from another file.
 from __future__ import annotations
 
 import contextlib
+import csv
 import math
 import os
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend.cpu import available_memory
-from ..findings import finding_of, one_line, refusal
+from ..findings import finding_of, first_few, one_line, refusal, tell, warning
 from .remote import check_local, fetched, is_remote, shown
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
 CELLS = "obsm/X_pca"  # and in a file of AnnData
 POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
 XYZ = (".xyz", ".extxyz")
-HEADER = "header.json"  # the first member of what ``storage.save`` writes
+HEADER = "header.json"  # the first member of a result, model or checkpoint
+Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an array
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
+MISSING = {"", "na", "n/a", "nan", "none", "null", "-", "?"}  # what stands for a value that is not known
 
 
 class PointFile(NamedTuple):
@@ -43,17 +48,13 @@ def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
 
 
 def read_table(
-    path: str | os.PathLike[str],
-    *,
-    key: str | None = None,
-    columns: Sequence[str] | None = None,
+    path: str | os.PathLike[str], *, key: str | None = None, columns: Sequence[str] | None = None,
     index_col: str | None = None,
-) -> PointFile:
+) -> PointFile:  # fmt: skip
     """Read points, with the names of rows and columns, from a file or a URL.
 
     Of several arrays ``key`` chooses one; of a table ``columns`` are the coordinates, by name or by number from 0, and
-    ``index_col`` holds the names of the rows. A large ``.npy`` file is mapped into memory, not read. What cannot be
-    read raises ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
+    ``index_col`` holds the names of the rows. A large ``.npy`` file is mapped into memory, not read.
     """
     with _local(path, READERS, "points") as (local, ending):
         options = (key, "--key", KEYED), (columns, "--columns", TABLES), (index_col, "--index-col", TABLES)
@@ -61,16 +62,12 @@ def read_table(
             if value is not None and ending not in kinds:
                 raise refusal("file.option", f"{local}: {option} is for {', '.join(kinds)} files")
         if ending in TABLES:
-            from .columns import Table
-
             return Table(local, [*(columns or ()), *filter(None, [index_col])]).points(columns, index_col)
         return PointFile(ARRAYS[ending](local, key))
 
 
 def read_columns(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Read the columns of a table by name, as integers, floats or words; empty cells are NaN or None."""
-    from .columns import Table
-
     with _local(path, TABLES, "columns") as (local, _):
         return Table(local).colours()
 
@@ -162,21 +159,14 @@ def needs(path: Path, library: str, extra: str) -> ImportError:
     return ImportError(f"{path} needs {library}: pip install 'ies-gpu[{extra}]'")
 
 
-class Header(NamedTuple):
-    """What the first bytes of an ``.npy`` file say of its array."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 def read_header_of(file: Any, size: int) -> Header:
-    """Read the header of an array in a file of some size, and nothing behind it."""
+    """Read shape and dtype of an array from the header of a file of some size, and nothing behind it."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
     if min(shape, default=1) < 0 or not (dtype.hasobject or math.prod(shape) * dtype.itemsize <= size):
         raise ValueError(f"an array of shape {shape} is longer than its file")
-    return Header(shape, dtype)
+    return shape, dtype
 
 
 def read_npy(path: Path, key: str | None) -> np.ndarray:
@@ -216,10 +206,9 @@ def read_npz(path: Path, key: str | None) -> np.ndarray:
         if HEADER in archive.namelist():
             way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
             raise refusal("file.result", f"{path} is a result or a model of ies-gpu, not points", way)
-        key = only_points(path, {name: header.shape for name, header in headers.items()}, key)
+        key = only_points(path, {name: shape for name, (shape, _) in headers.items()}, key)
         check_points(path, *headers[key])
-        member = archive.getinfo(f"{key}.npy")
-        check_fits(path, member.file_size)
+        check_fits(path, (member := archive.getinfo(f"{key}.npy")).file_size)
         return read_member(archive, member)
 
 
@@ -237,8 +226,9 @@ def holds_molecule(path: str) -> bool:
     if ending != ".npz" or not os.path.isfile(path):
         return ending in XYZ
     with contextlib.suppress(ValueError), open_npz(Path(path)) as (_, headers):
-        placed = any(name in headers and headers[name].shape[1:][1:] == (3,) for name in POSITIONS)
-        return placed and not any(name in headers and len(headers[name].shape) == 2 for name in NAMES)
+        shapes = {name: shape for name, (shape, _) in headers.items()}
+        placed = any(shapes.get(name, ())[2:] == (3,) for name in POSITIONS)
+        return placed and not any(len(shapes.get(name, ())) == 2 for name in NAMES)
     return False  # the file is not sound, which its reader says
 
 
@@ -272,8 +262,144 @@ def read_hdf5(path: Path, key: str | None) -> np.ndarray:
         return chosen[()]
 
 
+class Table:
+    """A file of text whose columns are read when they are asked for; ``names`` is None if these have none.
+
+    Its first line has their names if it has no numbers, counts from 0, or if a column is ``asked`` for by name. A first
+    column without a name, "", holds the names of the rows, as R and pandas write it.
+    """
+
+    def __init__(self, path: Path, asked: Sequence[str] = ()) -> None:
+        self.path, self.names = path, None
+        start = [text for _, text in islice(_lines(path), 2)]
+        if not start:
+            raise refusal("file.empty", f"{path} contains no lines of numbers")
+        own = DELIMITERS[path.suffix.lower()]
+        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in start[0]), own)
+        first, *following = map(self._split, start)
+        self.width = len(first)
+        count = [str(k) for k in range(len(first))]
+        counts = len(first) > 1 and (first == count or (not _is_number(first[0]) and first[1:] == count[:-1]))
+        by_name = any(not name.isdecimal() or int(name) >= len(first) for name in asked)
+        if not (counts or by_name) and any(map(_is_number, first)):
+            return
+        self.names = first
+        if not following:
+            raise refusal("file.empty", f"{path} contains no points: it has a line with names and nothing below")
+        if first == count:
+            text = f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns"
+            tell(warning("table.header", text, "if it is a point, put a line with names above it"))
+        if len(following[0]) == len(first) + 1:  # R's write.table gives the names of the rows no name
+            self.names, self.width = ["", *first], len(first) + 1
+        elif len(following[0]) != len(first):
+            names = f"{len(first)} name{'s' * (len(first) != 1)} ({first_few(first, 8)})"
+            text = f"{path}: the header has {names}, but the first line of data has {len(following[0])} cells"
+            way = "give every column a name, separate cells with commas, and write decimal points"
+            raise refusal("file.header", text, way)
+
+    def points(self, columns: Sequence[str] | None, index_col: str | None) -> PointFile:
+        """Read the coordinates, with the names of the rows and columns."""
+        unnamed = [0] if self.width > 1 and self.names is not None and self.names[0] == "" else []
+        marks = unnamed if index_col is None else [self._place(index_col, number_first=True)]
+        others = [k for k in range(self.width) if k not in (*unnamed, *marks)]
+        if not (used := others if columns is None else [self._place(name) for name in columns]):
+            raise refusal("file.no_numbers", f"{self.path} has no columns of numbers")
+        rows = tuple(self._words(marks)[0]) if marks else None
+        return PointFile(self._numbers(used), rows, None if self.names is None else tuple(self.names[k] for k in used))
+
+    def colours(self) -> dict[str, np.ndarray]:
+        """Read all columns by name; those of a table without names are called by number."""
+        places = list(range(self.width))
+        names = self.names or list(map(str, places))
+        if len(set(names)) < len(names):
+            text = f"{self.path}: two columns have the same name"
+            raise refusal("file.column_repeated", text, f"rename one of {', '.join(names)}")
+        return dict(zip(names, map(typed, self._words(places)), strict=True))
+
+    def _place(self, name: str, *, number_first: bool = False) -> int:
+        """Return where a column is, by name or by number from 0; pandas may have given numbers as names."""
+        number = int(name) if name.isdecimal() and int(name) < self.width else None
+        same = [k for k, other in enumerate(self.names or ()) if other == name]
+        if number is not None and (number_first or not same):
+            return number
+        if len(same) == 1:
+            return same[0]
+        if same:
+            way = f"choose one by its number, {' or '.join(map(str, same))}"
+            raise refusal("file.column_repeated", f"{self.path} has {len(same)} columns called {name!r}", way)
+        known = "column" + "s" * (self.width != 1)
+        known += " without names" if self.names is None else f": {first_few(self.names, 9)}"
+        raise refusal("file.no_column", f"{self.path} has no column {name!r}; it has {self.width} {known}")
+
+    def _split(self, text: str) -> list[str]:
+        """Return the cells of a line; those in quotes may hold what separates others."""
+        text = text if self.delimiter else " ".join(text.split())
+        reader = csv.reader([text], delimiter=self.delimiter or " ", skipinitialspace=True)
+        return [cell.strip() for cell in next(reader)]
+
+    def _data(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines of data with their numbers; each must have as many cells as the others."""
+        for number, text in islice(_lines(self.path), int(self.names is not None), None):
+            if '"' in text:
+                count = len(self._split(text))
+            else:
+                count = len(text.split()) if self.delimiter is None else text.count(self.delimiter) + 1
+            if count != self.width:
+                text = f"{self.path}, line {number}: {count} cells, but {self.width} in the lines above"
+                raise refusal("file.cells", text, "correct it")
+            yield number, text
+
+    def _load(self, places: list[int], dtype: Any) -> np.ndarray:
+        how: dict[str, Any] = {"delimiter": self.delimiter, "quotechar": '"', "comments": None, "ndmin": 2}
+        return np.loadtxt((text for _, text in self._data()), dtype, usecols=places, **how)
+
+    def _words(self, places: list[int]) -> list[list[str]]:
+        return [[cell.strip() for cell in column] for column in self._load(places, object).T.tolist()]
+
+    def _numbers(self, places: list[int]) -> np.ndarray:
+        try:
+            return self._load(places, np.float64)
+        except ValueError as error:
+            for line, text in self._data() if finding_of(error) is None else ():
+                for k, cell in enumerate(self._split(text)):
+                    if k in places and not _is_number(cell):
+                        column = k + 1 if self.names is None else repr(self.names[k])
+                        where = f"{self.path}, line {line}, column {column}"
+                        way = "choose the coordinates with --columns, the names of the rows with --index-col"
+                        text = f"{where}: {cell[:40]!r} is not a number"
+                        raise refusal("file.not_a_number", text, f"correct it, or {way}") from None
+            raise
+
+
+def typed(words: list[str]) -> np.ndarray:
+    """Return a column as integers, floats or words; what is missing is NaN or None."""
+    known = [None if word.lower() in MISSING else word for word in words]
+    if not all(word is None or _is_number(word) for word in known):
+        return np.array(known, dtype=object)
+    with contextlib.suppress(ValueError, OverflowError):  # no integers, missing, or too large for 64 bits
+        return np.array(words, dtype=np.int64)
+    return np.array([np.nan if word is None else float(word) for word in known])
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers, without empty ones and comments."""
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.isspace() and not line.lstrip().startswith("#"):
+                yield number, line.strip("\r\n")
+
+
+def _is_number(cell: str) -> bool:
+    """Return whether a cell is a number, and not only in Python, as 1_000 is."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
 HDF5 = (".h5", ".hdf5", ".h5ad")
 ARRAYS = {".npy": read_npy, ".npz": read_npz, **dict.fromkeys(HDF5, read_hdf5)}
-TABLES = (".csv", ".tsv", ".txt")
+TABLES = tuple(DELIMITERS)
 KEYED = (".npz", *HDF5)
 READERS = (*ARRAYS, *TABLES)

@@ -1,7 +1,6 @@
 """Remote files by URL (``s3://``, ``gs://``, ``https://``), through fsspec: the extra ``cloud``.
 
-A file is downloaded to a temporary one. A result is written to a temporary file and uploaded in
-one piece, which object stores only show once it is complete.
+They are copied to and from temporary ones; object stores show a result only once it is complete.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from ..findings import Finding, finding_of, refusal
 URL = re.compile(r"[a-zA-Z][\w+.-]+(::[\w+.-]+)*://")
 URLS = re.compile(URL.pattern + r"[^\s'\"]+")
 SCHEMES = ("s3", "gs", "gcs", "https", "http")
-READ_ONLY = ("https", "http")
 AMAZON = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the job a role"
 GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS to a file with a key, or give the job a service account"
 HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
@@ -69,7 +67,7 @@ def check_remote(url: str) -> None:
 def check_remote_output(url: str, opened: Callable[[str], tuple[Any, str]] | None = None) -> None:
     """Check, before long work, that a URL can be written; a bucket that cannot be listed is accepted."""
     check_remote(url)
-    if scheme_of(url) in READ_ONLY:
+    if scheme_of(url) not in HOW_TO_LOG_IN:
         text = f"{shown(url)}: {scheme_of(url)}:// can be read but not written"
         raise refusal("url.read_only", text, "use s3://, gs:// or a file")
     if shown(url) != url:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import glob
 import io
 import os
-import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +17,6 @@ from ..findings import brief, refusal
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 WRITTEN = (".npy", ".csv")
-SETTLED = 3600.0  # seconds without a change after which a temporary file counts as left behind
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
@@ -66,8 +63,7 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that replaces ``path`` at the end, in one step or not at all.
 
     It is written beside ``path``, flushed to disk and renamed, which POSIX and Windows do in one step. Only a process
-    that is killed outright leaves a ``.path.*.tmp`` behind; whoever writes ``path`` an hour later removes it. For a URL
-    this happens in a temporary folder, and the file is uploaded at the end.
+    that is killed outright leaves a ``.path.*.tmp`` behind. For a URL this happens in a temporary folder.
     """
     if is_remote(path):
         with uploaded(os.fspath(path)) as local, whole_or_nothing(local) as file:
@@ -75,12 +71,8 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         return
     target = os.path.realpath(path)  # replace the file behind a symbolic link, not the link
     folder, name = os.path.split(target)
-    name = name[:50]  # a name of 255 bytes is legal but leaves no room for more
-    with contextlib.suppress(OSError):
-        for entry in Path(folder).glob(f".{glob.escape(name)}.{'?' * 12}.tmp"):
-            if entry.is_file() and time.time() - entry.stat().st_mtime > SETTLED:
-                entry.unlink()
-    temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
+    # a name of 255 bytes is legal but leaves no room for more
+    temporary = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.tmp")
     old = os.stat(target).st_mode & 0o777 if os.path.exists(target) else None
     try:
         # what replaces a file has its permissions from the first byte on, though the umask may take some away at first

@@ -21,9 +21,8 @@ __all__ = ["select"]
 def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options: Any) -> Selection:
     """Choose coordinates for the cells of an AnnData object, and write them into it.
 
-    This writes ``adata.obsm["X_ies"]`` (n, s), which ``scanpy.pl.embedding(adata, basis="ies")`` draws, and
-    ``adata.uns["ies"]`` with names, verdict, eigenvalues and settings. Cells that ``disconnected="largest"`` leaves out
-    get NaN.
+    ``adata.obsm["X_ies"]`` (n, s) is for ``scanpy.pl.embedding(adata, basis="ies")``, with NaN for cells that were left
+    out; ``adata.uns["ies"]`` has names, verdict, eigenvalues and settings.
 
     Parameters
     ----------
@@ -50,8 +49,6 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     >>> import anndata, ies_gpu  # doctest: +SKIP
     >>> adata = anndata.read_h5ad("cells.h5ad")  # doctest: +SKIP
     >>> selection = ies_gpu.anndata.select(adata, disconnected="largest")  # doctest: +SKIP
-    >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
-    True
     >>> model = selection.model(adata.obsm["X_pca"])  # doctest: +SKIP
     >>> other.obsm["X_ies"] = model.transform(other.obsm["X_pca"])  # doctest: +SKIP
     """
@@ -69,9 +66,9 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
 
 def entry_of(adata: Any, use: str) -> tuple[str, Any]:
     """Return the argument of ``select_coordinates`` and its value."""
-    if use != "X" and use not in adata.obsp and use in adata.obsm:
-        return "X", adata.obsm[use]
     if use != "X" and use not in adata.obsp:
+        if use in adata.obsm:
+            return "X", adata.obsm[use]
         known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
         text = f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}"
         advice = "run scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
@@ -92,17 +89,13 @@ def entry_of(adata: Any, use: str) -> tuple[str, Any]:
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:
     """Return what an ``.h5ad`` file can keep of a result: numbers, words and arrays of them, but no None."""
-    known, (low, high) = selection.diagnostics, selection.zeta_interval
-    unknown = {"figure": np.nan}
+    known, (low, high), asked = selection.diagnostics, selection.zeta_interval, selection.judgement.items()
     params = {name: value for name, value in known["parameters"].items() if isinstance(value, str | bool | int | float)}
     return {
         "names": np.array(selection.names, dtype=object),
         "subset": np.array(selection.subset),
         "verdict": selection.verdict,
-        "judgement": {
-            name: answer._asdict() | (unknown if answer.figure is None else {})
-            for name, answer in selection.judgement.items()
-        },
+        "judgement": {name: one._asdict() | ({"figure": np.nan} if one.figure is None else {}) for name, one in asked},
         "zeta": float(selection.zeta),
         "zeta_interval": np.array([low, np.inf if high is None else high]),
         "eigenvalues": np.asarray(selection.eigenvalues),

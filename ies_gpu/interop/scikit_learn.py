@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
-from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
@@ -26,15 +25,7 @@ from ..results.assembly import orient_and_scale
 from ..results.model import InverseError, make_model
 from ..run.run import Inputs, Progress, Run, laplacian_of, map_laplacian
 from ..select import select_coordinates
-from ..validation import (
-    check_choice,
-    check_integer,
-    check_kernel,
-    check_length,
-    check_real_array,
-    check_seed,
-    check_unmasked,
-)
+from ..validation import check_choice, check_integer, check_kernel, check_length, check_real_array, check_unmasked
 
 Owner = TypeVar("Owner")
 FEWEST = 4  # points: with fewer there is no map with two coordinates
@@ -53,15 +44,13 @@ metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affi
     two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.""",
     "isolated": """isolated : {"nearest", "nan"}, default="nearest"
     What ``transform`` returns for a point without a training point within the radius: the coordinates of the
-    nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
-    regressors that follow in a pipeline refuse it.""",
+    nearest one, or NaN, which most regressors that follow in a pipeline refuse.""",
     "training": """X : ndarray of shape (n_samples, n_features)
     The training points, or a matrix of the pairs; see ``metric``.
 y : None
     Ignored.""",
     "progress": """progress : bool or callable, optional
-    True shows a bar per stage, in a terminal or a notebook. A function is called as
-    ``progress(stage, done, total)``.""",
+    True shows a bar per stage. A function is called as ``progress(stage, done, total)``.""",
     "fitted": """eigenvalues_ : ndarray of shape (n_components,)
     Of ``L = I - P``, in rising order.
 bandwidth_ : float
@@ -75,17 +64,12 @@ n_features_in_ : int
 feature_names_in_ : ndarray of shape (``n_features_in_``,)
     Names of the columns seen in ``fit``, if they are all strings.""",
 }
-
-
 from_table = partial(documented, own=OWN)  # decorator: fills a docstring from our texts and the table of options
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def estimator(cls: type[Owner]) -> type[Owner]:
-    """Decorator: the fields of a class are its parameters, documented by the table of options.
-
-    As scikit-learn wants it, ``__init__`` stores them and checks nothing.
-    """
+    """Decorator: the fields of a class are its parameters, which ``__init__`` stores unchecked, for scikit-learn."""
     made: Any = from_table(dataclass(kw_only=True, eq=False, repr=False)(cls))
     made.__init__ = explain_keywords(made.__init__)
     return made
@@ -147,7 +131,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_coordinates)
             The coordinates of the training points.
         """
-        return self._for_output(self.fit(X, y).embedding_)
+        return self.fit(X, y).embedding_
 
     @at_home
     def transform(self, X: Array) -> Array:
@@ -164,15 +148,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             Their coordinates.
         """
         check_is_fitted(self)
-        return self._for_output(self._extend(self._input(X, reset=False)))
-
-    def _for_output(self, coordinates: Array) -> Array:
-        """Return coordinates, on the host if scikit-learn makes a table of them: it cannot of an array on a GPU."""
-        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-        return coordinates if chosen == "default" else backend_of(coordinates).to_host(coordinates)
+        return self._extend(self._input(X, reset=False))
 
     def inverse_transform(self, X: Array) -> Array:
-        """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
+        """Return points that have given coordinates: means of the 10 training points with the nearest ones.
 
         Parameters
         ----------
@@ -247,10 +226,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if is_local(self.bandwidth):
             text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
             raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
-        X = self._input(X, reset=True)
+        X, backend = self._input(X, reset=True), backend_of(X)
         if not self._precomputed:
             return {"X": X}, X
-        if backend_of(X).device == "cpu":
+        if backend.device == "cpu":
             check_non_negative(X, f"{type(self).__name__}.fit of {self.metric} pairs")  # in scikit-learn's words
         if self.metric == AFFINITY:
             kernel = check_kernel(X, "X")
@@ -259,7 +238,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             text = f"{option('bandwidth')} is required with {option('metric', 'precomputed')}: 'auto' needs points"
             raise refusal("bandwidth.missing", text, "pass a third of the distance up to which points are neighbours")
         graph, _ = check_sides(X, radius=self._radius(X), name="X")
-        return {"graph": graph}, with_diagonal(graph, 0.0) if backend_of(X).sparse.issparse(X) else X
+        return {"graph": graph}, with_diagonal(graph, 0.0) if backend.sparse.issparse(X) else X
 
     def _radius(self, X: Array) -> float | None:
         """Return how far apart neighbours may be in given distances; None for all that a sparse matrix stores."""
@@ -270,7 +249,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _options(self, X: Array) -> dict[str, Any]:
         """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
         own, n = self.get_params(deep=False), X.shape[0]
-        asked = {name: own[name] for name in TABLE if name in own} | {"random_state": check_seed(self.random_state)}
+        asked = {name: own[name] for name in TABLE if name in own}
         if self._precomputed:
             asked |= {"metric": "euclidean"}  # the entry says it
             asked |= {"radius": self._radius(X)} if self.metric == PRECOMPUTED else {}
@@ -281,15 +260,18 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 few = warning("points.fewer_components", text)
                 tell(few if name == "n_components" else warning("points.fewer_neighbors", text))
                 asked[name] = n - rest
-        if is_auto(self.bandwidth) and not self._precomputed:  # not a local one, with which new points have no place
+        if self._precomputed:
+            return asked
+        if is_auto(self.bandwidth):  # not a local one, with which new points have no place
             asked["bandwidth"] = FIXED if (k := asked["n_neighbors"]) is None else self._distance_to_last(X, k)
+        if n < FEW and any(is_auto(asked.get(name)) or is_found(asked.get(name)) for name in SIZES):
+            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         return asked
 
     def _distance_to_last(self, X: Array, k: int) -> float:
         """Return the median distance to the last neighbour, of several multiples of it the best for maps."""
-        points = points_in_metric(X, self.metric)
-        found = float(backend_of(X).xp.median(backend_of(X).nearest(points, k)[0][:, -1]))
-        if found == 0:
+        distances = backend_of(X).nearest(points_in_metric(X, self.metric), k)[0]
+        if (found := float(backend_of(X).xp.median(distances[:, -1]))) == 0:
             text = f"most points have {k} copies of themselves as nearest neighbours, so no bandwidth can be found"
             raise refusal("X.copies", text, f"drop the copies, or set {option('bandwidth')}")
         return found
@@ -346,10 +328,7 @@ class DiffusionMap(SpectralTransformer):
     """
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        is_open = "X" in entry and is_found(asked["bandwidth"])
-        if is_open and len(X) < FEW:
-            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
-        elif is_open:  # the one that the choice finds best
+        if "X" in entry and is_found(asked["bandwidth"]):  # the one that the choice finds best
             with listen(IESWarning) as said:
                 chosen = select_coordinates(X, **asked, keep_bases=False, progress=self.progress)
             asked |= {name: chosen.diagnostics["parameters"][name] for name in ("bandwidth", "disconnected")}
@@ -415,8 +394,6 @@ class IndependentCoordinates(SpectralTransformer):
     untangle: bool = True
 
     def _fit(self, entry: dict[str, Any], X: Array, asked: dict[str, Any]) -> Self:
-        if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
-            asked |= guess_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used = found.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
@@ -425,10 +402,7 @@ class IndependentCoordinates(SpectralTransformer):
 
 
 def few_points_bandwidth(X: Array) -> float:
-    """Return a bandwidth for a few points, with a radius between those that connect the graph and join all pairs.
-
-    The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
-    """
+    """Return a bandwidth for a few points: its radius is the geometric mean of those that connect and that join all."""
     Z = to_host(X)
     distances = pdist((Z - Z[0]) / extent(Z))
     return float(extent(Z) * np.sqrt(linkage(distances, "single")[:, 2].max() * distances.max()) / 3)

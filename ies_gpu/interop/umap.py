@@ -21,8 +21,7 @@ NOISE = 1e-4  # and adds this much, so that no two points coincide
 def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *, X: Array = None) -> np.ndarray:
     """Return the array for ``umap.UMAP(init=...)``, scaled like umap-learn's own spectral start.
 
-    That has a largest coordinate of 10 and noise of 1e-4. umap-learn stretches each column to [0, 10] before the first
-    epoch.
+    umap-learn stretches each column to [0, 10] before the first epoch.
 
     Parameters
     ----------
@@ -32,14 +31,12 @@ def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *
         0-based numbers or names such as "phi7". By default the chosen set. ``range(s)`` gives the usual start by the
         first eigenvectors.
     X : array of shape (n, D), optional
-        The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map:
-        each of those gets the row of its nearest point that was kept.
+        The points of both, needed only if some are not in the map: these get the row of the nearest point that is.
 
     Returns
     -------
     array of shape (n, s), float32
-        One row per input point, on the host, for ``umap.UMAP(n_components=s)``: of three coordinates, UMAP makes three,
-        or you choose two by ``subset``.
+        One row per input point, on the host, for ``umap.UMAP(n_components=s)``.
 
     Examples
     --------
@@ -56,7 +53,7 @@ def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *
         X, kept = to_host(check_points(X)), to_host(selection.points)
         used, rows = used_points(selection, X), np.full(len(X), -1)
         rows[kept] = np.arange(len(kept))
-        if len(left_out := np.flatnonzero(rows < 0)):  # each gets the row of its nearest point that was kept
+        if len(left_out := np.flatnonzero(rows < 0)):
             rows[left_out] = KDTree(used).query(X[left_out])[1]
         chosen = chosen[rows]
     elif not is_whole(selection):

@@ -18,21 +18,7 @@ from ..run.run import Fit, HeldLog, Inputs, Log, Run, checked_points
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
 from .distances import Distances, degree_bandwidth, sampled_distances
 from .judgement import CLOSE, CROWDED
-from .scan import (
-    CHEAP,
-    FACTORS,
-    FALL,
-    POOR,
-    SHARE,
-    UNFOLDED,
-    VISIBLE,
-    Scan,
-    can_search,
-    scan,
-    sizes_to_compare,
-    try_local_bandwidth,
-    with_trial,
-)
+from .scan import CHEAP, FACTORS, SHARE, UNFOLDED, Scan, scan, sizes_to_compare, try_local_bandwidth
 from .trial import Trial, trial
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
@@ -41,7 +27,6 @@ WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
 NEARLY_ALL = 1.25  # times the sample's size: up to so many points, all are tried
 THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
-ONLY_ONE = "only one bandwidth keeps the points together"
 Seen = tuple[Distances, float, DimensionEstimate | None]
 
 
@@ -62,8 +47,7 @@ def packed(found: Found) -> dict[str, Any]:
 
 def unpacked(content: dict[str, Any], load: Any, given: Inputs, options: Options) -> Found:
     """Return what a checkpoint says was found."""
-    report = content.pop("report")
-    return Found(replace(options, **content), report)
+    return Found(report=content.pop("report"), options=replace(options, **content))
 
 
 @step("automatic", composite=True, pack=packed, unpack=unpacked)
@@ -91,13 +75,12 @@ def calibrate(
     carried = None
     if is_found(options.bandwidth):
         tried = compare_bandwidths(run, Z, [centre * factor for factor in factors], centre, distances, d, whole)
-        s = tried.size
-        chosen, carried = (tried.best(s), None) if whole else refit_on_all_points(X, tried, d, run, len(Z))
+        chosen, carried = (tried.best(tried.size), None) if whole else refit_on_all_points(X, tried, d, run, len(Z))
     else:
         chosen = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.disconnected)
         sizes, local = sizes_to_compare(d, options), is_local(options.bandwidth)
         tried = Scan((chosen,), {}, chosen.bandwidth, sizes, is_local=local)
-        s = tried.size
+    s = tried.size
     if (other := without_loops(run, X, chosen, s, sample_size, seen)) is not None:
         return other
     search = chosen.search(s)
@@ -105,25 +88,22 @@ def calibrate(
     run.audit.update(chosen.run.audit)
     report, reasons = describe(tried, dimension, d, chosen, options.automatic, hints)
     run.log.keep(reasons)
-    known = Fit(chosen.graph, chosen.embedding, chosen.tangents)
-    report |= {"sample_size": len(Z), "carried": carried}
-    return Found(replace(chosen.run.options, subset_size=s), report, known, search)
+    known, more = Fit(chosen.graph, chosen.embedding, chosen.tangents), {"sample_size": len(Z), "carried": carried}
+    return Found(replace(chosen.run.options, subset_size=s), report | more, known, search)
 
 
 def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
     """Return what is found without self-loops, where many coordinates are stray with them; None if that is no better.
 
-    A point that hangs on the rest by a thread stays where it is with a loop, and cannot without one. Of many points,
-    only the bandwidth that was the best with loops is tried.
+    With a loop, a walk stays at a point that hangs by a thread. Of many points only the best bandwidth is tried again.
     """
     stray, limit = len(stray_coordinates(chosen.embedding.vectors)), CROWDED * len(chosen.embedding.eigenvalues)
     if stray <= limit or not run.options.self_loops or isinstance(chosen.run.options.bandwidth, str):
         return None
     log, is_slow = HeldLog(run.log), CHEAP < len(X) <= NEARLY_ALL * sample_size
     factors = (chosen.bandwidth / seen[1],) if is_slow else FACTORS
-    found = calibrate(
-        run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size, seen=seen, factors=factors
-    )
+    bare = run.apart(replace(run.options, self_loops=False), log, run.audit)
+    found = calibrate(bare, X, sample_size, seen=seen, factors=factors)
     assert found.fit is not None
     left = len(stray_coordinates(found.fit.embedding.vectors))
     if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:
@@ -145,8 +125,7 @@ def compare_bandwidths(
 ) -> Scan:
     """Return the trials at fixed bandwidths or, where the density is uneven, the one that follows it if that is better.
 
-    ``whole`` says that Z is not a sample: then the best trial is made of all points. The first way with a graph in
-    parts is taken that leaves two bandwidths to compare.
+    ``whole`` says that Z is not a sample. The first way with a graph in parts is taken that leaves two to compare.
     """
     ways = part_policies(run.options) if whole else ["largest"]  # of a sample, parts say little
     failure: DisconnectedGraphError | None = None
@@ -155,10 +134,8 @@ def compare_bandwidths(
         start = Scan((), {}, centre, sizes_to_compare(d, run.options), has_many=len(Z) > CHEAP, is_sample=not whole)
         try:
             found = run(scan, run, Z, start, bandwidths, distances, d, way)
-            found = refit_best(run, Z, found, d, way) if whole else found
             if found.may_miss_the_best:
                 found = run(scan, run, Z, found, found.between(found.size), distances, d, way)
-                found = refit_best(run, Z, found, d, way) if whole else found
         except DisconnectedGraphError as error:  # of a thin trial, or of all points, which may have more parts
             failure = error
             continue
@@ -171,20 +148,11 @@ def compare_bandwidths(
     assert failure is not None
     if failure.parts:
         raise failure
-    finding = finding_of(failure)
-    why = "" if finding is None else f": {finding.text}"
+    why = "" if (finding := finding_of(failure)) is None else f": {finding.text}"
     text = f"no bandwidth keeps the points together without joining nearly all pairs{why}"
     # it was never given, so no advice on it helps
     advice = f"try {option('n_neighbors', 15)}, or fewer columns, such as the first 20 principal components"
     raise refusal("graph.no_bandwidth", text, advice, DisconnectedGraphError)
-
-
-def refit_best(run: Run, Z: Array, tried: Scan, d: int, way: str) -> Scan:
-    """Return the trials with a full one in place of the best, as long as that is thin."""
-    while (thin := tried.best(tried.size)).is_thin:
-        with run.log.stage("scan"):
-            tried = with_trial(tried, trial(Z, thin.bandwidth, d, run, HeldLog(), way))
-    return tried
 
 
 @step("dimension")
@@ -231,10 +199,9 @@ def refit_on_all_points(X: Array, scanned: Scan, d: int, run: Run, N: int) -> tu
     """Return the trial on all n points at a bandwidth carried over from a scan of N of them, and what was tried.
 
     The first is taken that keeps the graph together and whose set loses hardly more of all points (3%, or .03 of a
-    direction) than the best of the scan lost of its own. Of the scanned bandwidths to which that applies, the smallest
-    counts, since more points cost more. Before it comes the same times ``(n / N)^(-1/(d+4))``, which keeps bias and
-    variance of a kernel estimate in balance, and one half way, since noise in many dimensions keeps points apart
-    however many there are; after it the best one. Local bandwidths need no carrying.
+    direction) than the best of the scan lost of its own: the smallest such bandwidth of the scan, since more points
+    cost more, but first that times ``(n / N)^(-1/(d+4))``, which balances bias and variance of a kernel estimate, and
+    one half way, since noise in many dimensions keeps points apart; and last the best. Local ones need no carrying.
     """
     s = scanned.size
     best = scanned.best(s)
@@ -260,69 +227,39 @@ def refit_on_all_points(X: Array, scanned: Scan, d: int, run: Run, N: int) -> tu
         assert failure is not None
         raise failure
     chosen = min(tried, key=lambda t: (t.share < enough, t.lost(s)))
-    return chosen, {"sample_lost": best.lost(s), "tried": [trial_row(t, s) for t in tried], "holds": holds(chosen)}
+    return chosen, {"sample_lost": best.lost(s), "tried": [t.row(s) for t in tried], "holds": holds(chosen)}
 
 
 def describe(
     tried: Scan, dimension: DimensionEstimate | None, d: int, chosen: Trial, asked: list[str], hints: list[Finding]
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return everything the choice is based on, as plain values, and what speaks against its values."""
-    s, names = tried.size, ("bandwidth", "intrinsic_dim", "subset_size")
-    values = (LOCAL if tried.is_local else chosen.bandwidth, d, s)
+    s = tried.size
+    values = {"bandwidth": LOCAL if tried.is_local else chosen.bandwidth, "intrinsic_dim": d, "subset_size": s}
     fixed, local = (tried.rival, tried) if tried.is_local else (tried, tried.rival)
-    judged = {"bandwidth": judge_bandwidth(tried)} if "bandwidth" in asked else {}
+    judged = {"bandwidth": tried.judge_bandwidth()} if "bandwidth" in asked else {}
     if dimension is not None:
         judged["intrinsic_dim"] = judge_dimension(dimension)
     if "subset_size" in asked:
-        judged["subset_size"] = judge_size(tried)
+        judged["subset_size"] = tried.judge_size()
     reasons = [doubt for each in judged.values() for doubt in each.doubts] + hints
+    compared = sorted(set.intersection(*(t.sizes() for t in tried.trials)))
     report = {
-        "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
+        "chosen": {name: value for name, value in values.items() if name in asked},
+        **values,
         "bandwidth": chosen.bandwidth,
-        "intrinsic_dim": d,
-        "subset_size": s,
         "fvu": chosen.fvu(s),
         "lost": chosen.lost(s),
-        "scan": [] if fixed is None else [trial_row(t, s) for t in fixed.trials],
-        "local": None if local is None else trial_row(local.trials[0], s) | {"taken": tried.is_local},
+        "scan": [] if fixed is None else [t.row(s) for t in fixed.trials],
+        "local": None if local is None else local.trials[0].row(s) | {"taken": tried.is_local},
         "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted((fixed or tried).left_out.items())],
         "degree_bandwidth": tried.centre if "bandwidth" in asked else None,
         "spectrum": None if dimension is None else dimension.curve.tolist(),
         "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
-        "sizes": [
-            {"subset_size": k} | trial_row(tried.best(k), k)
-            for k in sorted(set.intersection(*(t.sizes() for t in tried.trials)))
-        ],
+        "sizes": [{"subset_size": k} | tried.best(k).row(k) for k in compared],
         "confidence": {name: {"level": each.level, "facts": each.facts} for name, each in judged.items()},
     }
     return report, reasons
-
-
-def trial_row(t: Trial, s: int) -> dict[str, Any]:
-    """Return one bandwidth, the neighbours it gives, and how well its set of s coordinates explains the points."""
-    facts = {"bandwidth": t.bandwidth, "mean_degree": t.graph.mean_degree, "share": t.share}
-    return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s), "lost": t.lost(s)}
-
-
-def judge_bandwidth(tried: Scan) -> Judged:
-    """Return how sure the bandwidth is."""
-    s, only_one = tried.size, (light("bandwidth.only_one", ONLY_ONE),)
-    lost = tried.best(s).lost(s)
-    if tried.is_local:
-        facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths "
-        if tried.rival is not None:
-            facts += f"the best loses {tried.rival.best(s).lost(s):.3g}"
-            return Judged("high", facts, only_one if len(tried.rival.trials) == 1 else ())
-        text = "no fixed bandwidth keeps the points together, only one that follows their density"
-        return Judged("high", f"{facts}none gives a connected graph", (light("bandwidth.only_local", text),))
-    if len(tried.trials) > 1:
-        facts = f"neighbouring bandwidths lose up to {tried.beside(s):.2f} times as much of a direction ({lost:.3g})"
-        return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
-    if tried.is_alone:
-        return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
-    how = "" if tried.best(s).run.options.self_loops else " without self-loops"
-    facts = f"no other was tried{how}, and it loses {lost:.3g} of a direction"
-    return Judged("high" if lost <= VISIBLE else "fair" if lost <= POOR else "low", facts)
 
 
 def judge_dimension(dimension: DimensionEstimate) -> Judged:
@@ -342,17 +279,3 @@ def judge_dimension(dimension: DimensionEstimate) -> Judged:
     if THRESHOLD - CLOSE < curve[min(d, len(curve) - 1)] < THRESHOLD:
         doubts.append(light("dimension.close", f"the dimension may be {d + 1} instead of {d}"))
     return found._replace(doubts=tuple(doubts))
-
-
-def judge_size(tried: Scan) -> Judged:
-    """Return how sure the number of coordinates is."""
-    s = tried.size
-    m = len(tried.best(s).embedding.eigenvalues)
-    if not can_search(m, s + 1):
-        return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
-    gain, error, _ = tried.gain(s)
-    facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
-    if s == tried.sizes[1] and tried.pays(s, 1):
-        text = f"even {s} coordinates, the most that were tried, may be too few"
-        return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
-    return Judged("fair" if gain + 2 * error > FALL else "high", facts)

@@ -107,9 +107,8 @@ def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarr
         if len(near) < 4:
             continue
         order = np.random.default_rng(query).permutation(len(near))
-        halves = [
-            (host[near[half]] / bandwidth, weights[half] / weights[half].sum()) for half in (order[::2], order[1::2])
-        ]
+        parts = order[::2], order[1::2]
+        halves = [(host[near[half]] / bandwidth, weights[half] / weights[half].sum()) for half in parts]
         for (points, share), (others, rest) in (halves, halves[::-1]):
             axes = principal_axes_of(points, share)[:, :size]
             placed = (others - rest @ others) @ axes
@@ -131,25 +130,16 @@ def times_each(distances: Distances) -> float:
     return float((distances.table == 0).sum()) / len(distances.rows)
 
 
-def distinct(X: Array) -> Array:
-    """The points without copies, in their order."""
-    backend = backend_of(X)
-    return X[backend.asarray(np.sort(np.unique(backend.to_host(X), axis=0, return_index=True)[1]))]
-
-
 def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None) -> DimensionEstimate:
-    """Count the local principal directions at one scale, by default the one with 6% neighbours.
-
-    Many copies are left out: a neighbourhood of them holds fewer directions than points.
-    """
-    if times_each(distances) >= COPIES:
-        X = distinct(X)
+    """Count the local principal directions at one scale, by default the one with 6% neighbours."""
+    if times_each(distances) >= COPIES:  # a neighbourhood of copies holds fewer directions than points
+        first = np.unique(backend_of(X).to_host(X), axis=0, return_index=True)[1]
+        X = X[backend_of(X).asarray(np.sort(first))]
         distances = sampled_distances(X)
     bandwidth = degree_bandwidth(distances) if bandwidth is None else bandwidth
     spectrum, wider = (local_spectrum(X, distances, scale * bandwidth) for scale in (1, 2))
     value = max(1, int((spectrum >= THRESHOLD).sum()))
-    low, high = DOUBTFUL
-    doubtful = tuple(float(v) for v in spectrum if low <= v <= high)
+    doubtful = tuple(float(v) for v in spectrum if DOUBTFUL[0] <= v <= DOUBTFUL[1])
     shown = ", ".join(f"{v:.2f}" for v in spectrum[: value + 2])
     if spectrum[0] < THRESHOLD:
         text = f"no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"

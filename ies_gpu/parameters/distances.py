@@ -39,12 +39,9 @@ def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0
 
 
 def degree_bandwidth(distances: Distances) -> float:
-    """The smallest eps at which a sampled point has on average 6% of all points within 3 eps, itself counted.
-
-    At least 20 neighbours (below 334 points 6% would be fewer) or a third of the points (below 60), and one beside
-    the point itself.
-    """
+    """Return the smallest eps at which a sampled point has on average 6% of all points within 3 eps, itself counted."""
     q, n = distances.table.shape
+    # at least 20 (below 334 points 6% would be fewer) or a third (below 60), and one beside the point itself
     wanted = int(np.ceil(q * max(DEGREE * n, min(FEWEST, max(2.0, n / 3)))))
     xp = backend_of(distances.table).xp
     # mean degree is a count of pairs, so that the radius is an order statistic of all distances together

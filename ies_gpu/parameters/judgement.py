@@ -10,7 +10,7 @@ from ..backend import at_home, backend_of, step, to_device
 from ..backend.array import Array, column_means, column_units, sample_rows
 from ..choice.criterion import coordinate_names, names_text
 from ..choice.faults import SMALLEST, Sample, ground_of_graph, ground_of_points, shape_of_map
-from ..choice.search import recurrence
+from ..choice.search import SearchResult, recurrence
 from ..findings import Answer, Finding, answer_on, first_few, grave, light, note, option, tell, warning
 from ..options import LOCAL, Options
 from ..validation import check_integer, check_real_array
@@ -18,7 +18,6 @@ from .dimension import THRESHOLD, local_spectrum
 from .distances import degree_bandwidth, sampled_distances
 
 if TYPE_CHECKING:
-    from ..choice.search import SearchResult
     from ..run.run import Fit
 
 LOST = 0.15, 0.3  # of the worst local direction: above the first a map is not sure, above the second doubtful
@@ -58,7 +57,8 @@ def judge(
     The fit has all n points, or some. Whether they have the dimension that the map was made for is looked at where the
     user gave that.
     """
-    d, subset, first = fit.tangents.bases.shape[2], found.subset, leading(found)
+    d, subset = fit.tangents.bases.shape[2], found.subset
+    first = tuple(np.unique(found.subsets)[: len(subset)].tolist())  # of the candidates
     with backend_of(fit.embedding.vectors).active():  # X may be on another device
         sample = some_of(fit, LOOKED_SHORTLY if has_given_dimension else LOOKED)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
@@ -103,11 +103,6 @@ def judge(
     behind = 0.0 if subset == first else ground.lost(simplest, by_planes=True) - lost
     answers["needed"], notes = needed(lost + behind, behind, subset, first)
     return Judgement(answers, doubts + notes)
-
-
-def leading(found: SearchResult) -> tuple[int, ...]:
-    """Return as many of the first coordinates that were candidates as a set has."""
-    return tuple(np.unique(found.subsets)[: len(found.subset)].tolist())
 
 
 def some_of(fit: Fit, most: int = LOOKED_SHORTLY) -> Sample:
@@ -213,10 +208,9 @@ def needed(lost: float, more: float, subset: tuple[int, ...], first: tuple[int, 
 
 
 def graph_warnings(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options) -> list[Finding]:
-    """Return warnings that hold for given parameters too: a graph of nearly all pairs, coordinates of strays.
+    """Return warnings on the graph, by the ``facts`` of a result: nearly all pairs, coordinates of strays.
 
-    ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
-    complete. Stray coordinates count where the chosen set passes over them.
+    A graph that was given may be meant to be complete. Stray coordinates count where the chosen set passes over them.
     """
     found, share = [], (facts["mean_degree"] or 0) / n
     if options.entry == "X" and share > COMPLETE:

@@ -13,7 +13,7 @@ import numpy as np
 from ..backend import backend_of, cached_property, step
 from ..backend.array import Array
 from ..embedding.local import default_neighbors
-from ..findings import DisconnectedGraphError
+from ..findings import DisconnectedGraphError, Judged, grave, light
 from ..options import LOCAL, Options, is_auto
 from ..run.run import HeldLog, Progress, Run
 from .distances import Distances, mean_degree, own_shares
@@ -89,9 +89,8 @@ class Scan:
     def is_enough(self) -> bool:
         """Whether, of many points, the best trial has nearly all and loses nothing visible."""
         best, s = self.best(self.size), self.size
-        if not self.has_many or best.is_thin or best.share < SHARE:
-            return False
-        return best.lost(s) <= VISIBLE and not best.is_folded(s)
+        is_full = self.has_many and not best.is_thin and best.share >= SHARE
+        return is_full and best.lost(s) <= VISIBLE and not best.is_folded(s)
 
     @property
     def is_alone(self) -> bool:
@@ -106,9 +105,8 @@ class Scan:
 
     def between(self, s: int) -> list[float]:
         """Return the bandwidths half way from the best trial to the next; of few points, from each to the next."""
-        best, pairs = self.best(s), list(pairwise(self.trials))
-        if self.has_many:
-            pairs = [pair for pair in pairs if best in pair]
+        best = self.best(s)
+        pairs = [pair for pair in pairwise(self.trials) if best in pair or not self.has_many]
         return [float(np.sqrt(a.bandwidth * b.bandwidth)) for a, b in pairs]
 
     @cached_property
@@ -123,39 +121,69 @@ class Scan:
         return s
 
     def pays(self, s: int, step: int) -> bool:
-        """Return whether ``step`` more coordinates explain more; one alone may not help, as on tori.
-
-        With few points the gain must also exceed what it cannot tell, unless the map with s has several sheets.
-        """
+        """Return whether ``step`` more coordinates explain more; one alone may not help, as on tori."""
         best = self.best(s)
         if step == 1 and self.regains(s):
             return True
-        if step == 2 and best.limit(s).value <= 2 * FALL:
+        if (step == 2 and best.limit(s).value <= 2 * FALL) or (gain := self.gain(s, step)).value <= step * FALL:
             return False
-        gain = self.gain(s, step)
-        if gain.value <= step * FALL:
-            return False
+        # few points tell a gain only to a resolution, and several sheets in any case
         return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
 
     def regains(self, s: int) -> bool:
         """Return whether s coordinates lose a direction, and one more brings most of it back."""
-        if s == 1 or self.best(s).lost(s) <= REGAINED[0]:  # of a curve, the ends alone are flat in one coordinate
-            return False
-        if not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
-            return False
-        return self.best(s + 1).lost(s + 1) < REGAINED[1] * self.best(s).lost(s)
+        lost = self.best(s).lost(s)
+        # of a curve, the ends alone are flat in one coordinate
+        can_regain = s > 1 and lost > REGAINED[0] and self.can_search(s + 1)
+        return can_regain and self.best(s + 1).lost(s + 1) < REGAINED[1] * lost
+
+    def can_search(self, s: int) -> bool:
+        """Return whether the sets of s coordinates can be enumerated."""
+        return can_search(len(self.trials[0].embedding.eigenvalues), s)
 
     def gain(self, s: int, step: int = 1) -> Estimated:
-        """Return how much more of the variance s + 1 coordinates would explain of infinitely many points.
+        """Return how much more of the variance ``step`` more coordinates would explain of infinitely many points.
 
         Each number is taken at its own best bandwidth: on a noisy torus two coordinates are about equally poor
-        everywhere, and three are good at some bandwidths only. Few points alone make more coordinates look better,
-        since one that is stretched evenly is easier to interpolate.
+        everywhere, and three are good at some only. Few points alone make more coordinates look better.
         """
-        if not can_search(len(self.trials[0].embedding.eigenvalues), s + step):
+        if not self.can_search(s + step):
             return Estimated(0.0, 0.0)
         fewer, more = self.best(s).limit(s), self.best(s + step).limit(s + step)
         return Estimated(fewer.value - more.value, float(np.hypot(fewer.error, more.error)), fewer.resolution)
+
+    def judge_bandwidth(self) -> Judged:
+        """Return how sure the bandwidth is."""
+        s, only_one = self.size, (light("bandwidth.only_one", "only one bandwidth keeps the points together"),)
+        lost = self.best(s).lost(s)
+        if self.is_local:
+            facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths "
+            if self.rival is not None:
+                facts += f"the best loses {self.rival.best(s).lost(s):.3g}"
+                return Judged("high", facts, only_one if len(self.rival.trials) == 1 else ())
+            text = "no fixed bandwidth keeps the points together, only one that follows their density"
+            return Judged("high", f"{facts}none gives a connected graph", (light("bandwidth.only_local", text),))
+        if len(self.trials) > 1:
+            facts = f"neighbouring bandwidths lose up to {self.beside(s):.2f} times as much of a direction ({lost:.3g})"
+            return Judged("fair", f"a narrow choice, {facts}") if self.is_narrow(s) else Judged("high", facts)
+        if self.is_alone:
+            return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
+        how = "" if self.best(s).run.options.self_loops else " without self-loops"
+        facts = f"no other was tried{how}, and it loses {lost:.3g} of a direction"
+        return Judged("high" if lost <= VISIBLE else "fair" if lost <= POOR else "low", facts)
+
+    def judge_size(self) -> Judged:
+        """Return how sure the number of coordinates is."""
+        s = self.size
+        if not self.can_search(s + 1):
+            return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
+        gain, error, _ = self.gain(s)
+        facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, "
+        facts += f"error {error:.3f})"
+        if s == self.sizes[1] and self.pays(s, 1):
+            text = f"even {s} coordinates, the most that were tried, may be too few"
+            return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
+        return Judged("fair" if gain + 2 * error > FALL else "high", facts)
 
 
 def can_search(m: int, s: int) -> bool:
@@ -191,10 +219,10 @@ def scan(
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
         rows = some_rows(len(X), share, run.options.random_state) if len(X) > THIN_FROM else None
         try:
-            few = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
-            if few is None:
-                log = HeldLog(progress=within)
-            tried = with_trial(tried, few or trial(X, eps, d, run, log, disconnected))
+            new = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
+            if new is None:
+                new = trial(X, eps, d, run, log := HeldLog(progress=within), disconnected)
+            tried = with_trial(tried, new)
         except DisconnectedGraphError as error:
             tried.left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
@@ -207,7 +235,10 @@ def scan(
     for t in tried.trials:
         if t.share < least:
             tried.left_out[t.bandwidth] = f"its largest part holds only {t.share:.1%} of the points"
-    return replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
+    tried = replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
+    while not tried.is_sample and (thin := tried.best(tried.size)).is_thin:  # the best is to be one of all points
+        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(), disconnected))
+    return tried
 
 
 def show_trial(progress: Progress | None, number: int, count: int, stage: str, done: int, total: int) -> None:
@@ -223,16 +254,14 @@ def with_trial(tried: Scan, new: Trial) -> Scan:
 
 
 def unsuitable(eps: float, centre: float, distances: Distances, self_loops: bool) -> str:
-    """Return why a bandwidth need not be tried on these points at all, by their distances, or nothing.
-
-    If a walk hardly moves, eigenvectors take longest, and sit on single points.
-    """
-    degree, n = mean_degree(distances, eps), distances.table.shape[1]
+    """Return why a bandwidth need not be tried on these points at all, by their distances, or nothing."""
+    degree, n, xp = mean_degree(distances, eps), distances.table.shape[1], backend_of(distances.table).xp
     if degree > DENSEST * n and eps > centre:
         return f"joins {degree / n:.0%} of all pairs"
     if degree < LEAST and eps < centre:
         return f"leaves points {degree:.0f} neighbours on average"
-    if eps < centre and self_loops and is_idle(distances, eps):
+    # of a walk that hardly moves, eigenvectors take longest, and sit on single points
+    if eps < centre and self_loops and float(xp.median(own_shares(distances, eps))) > 0.5:
         return "most points outweigh all of their neighbours"
     return ""
 
@@ -251,17 +280,10 @@ def needless(eps: float, tried: Scan) -> str:
     return ""
 
 
-def is_idle(distances: Distances, eps: float) -> bool:
-    """Return whether a walk from most points stays there more often than not."""
-    return float(backend_of(distances.table).xp.median(own_shares(distances, eps))) > 0.5
-
-
 def unevenness(distances: Distances, d: int) -> float:
-    """Return how many times as dense points in d dimensions are where they are dense as where they are sparse.
-
-    The distance r to the k-th neighbour tells the density ``r^(-d)``; compared are its 5th and 95th percentiles.
-    """
+    """Return how many times as dense points in d dimensions are where they are dense as where they are sparse."""
     xp, k = backend_of(distances.table).xp, default_neighbors(distances.table.shape[1])
+    # the distance r to the k-th neighbour tells the density r^(-d)
     dense, sparse = xp.percentile(xp.sort(distances.table, axis=1)[:, k], xp.asarray(SHARES))
     # of copies, no bandwidth could follow the density
     return float((sparse / dense) ** min(d, FEW_DIMS)) if dense > 0 else 1.0

@@ -83,6 +83,11 @@ class Trial:
         """Return the sizes that were searched."""
         return {key[1] for key in self.known if key[0] == "findings"}
 
+    def row(self, s: int) -> dict[str, Any]:
+        """Return the bandwidth, the neighbours it gives, and how well its set of s coordinates explains the points."""
+        facts = {"bandwidth": self.bandwidth, "mean_degree": self.graph.mean_degree, "share": self.share}
+        return facts | {"subset": self.search(s).subset, "fvu": self.fvu(s), "lost": self.lost(s)}
+
     def tell(self, s: int, log: Log) -> None:
         """Pass on the warnings of this trial and of its search for s coordinates."""
         for finding in [*self.run.log.findings, *self.known["findings", s]]:
@@ -137,10 +142,9 @@ class Trial:
     def overlap(self, s: int) -> float:
         """Return the share of points a fifth of whose 10 nearest in the map are far away: near 1 for two sheets."""
         backend, Y = self.run.backend, self.chart(s)
-        with backend.active():
-            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1]
         rows = backend.asarray(spaced_rows(len(Y), OVERLAP_SAMPLE))
-        near = near[rows]
+        with backend.active():
+            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1][rows]
         radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())
@@ -175,16 +179,14 @@ def thin_trial(
 ) -> Trial | None:
     """Return a trial with the eigenvectors of some rows of X, extended to others; None where they do not reach those.
 
-    A wide kernel is as full on fewer points, and its eigenvectors are smooth. What sets lose is measured at the points
-    at which every other trial is.
+    A wide kernel is as full on fewer points, and its eigenvectors are smooth. Sets are compared where all trials are.
     """
     try:
         few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, disconnected)
     except DisconnectedGraphError:
         return None
     n, X = len(X), X[run.backend.asarray(sample_rows(len(X), SAMPLE, 0))]
-    Y = extended(X, few) if few.share == 1 else None
-    if Y is None:
+    if (Y := extended(X, few) if few.share == 1 else None) is None:
         return None
     facts = few.graph.facts | {"mean_degree": (few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1)}
     graph = with_transition(few.graph, few.graph.stored, rows=Rows.every(len(X)), facts=facts)
@@ -192,16 +194,13 @@ def thin_trial(
 
 
 def extended(X: Array, few: Trial) -> Array | None:
-    """Return the eigenvectors of a trial on few points at points (n, D), to a factor each; None out of their reach.
-
-    Training and new points are both extended, leaving the point itself out.
-    """
+    """Return the eigenvectors of a trial on few points at points (n, D), to a factor each; None out of their reach."""
     from ..embedding.nystrom import KernelRule, kernel_sums
 
     options, backend, own = few.run.options, few.run.backend, few.X
     xp, rule = backend.xp, KernelRule(options.bandwidth, options.radius, options.self_loops)
 
-    def means() -> Array | None:
+    def means() -> Array | None:  # at training and new points alike, the point itself left out
         w = kernel_sums(own, own, xp.ones((len(own), 1)), rule)
         share = 1.0 / w**options.alpha
         values = xp.concatenate([share, share * few.embedding.coordinates], axis=1)

@@ -1,4 +1,4 @@
-"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis, and what "auto" compared."""
+"""Pictures of the evidence for a choice: path, regret, volumes, diagnosis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ..analysis.diagnose import Diagnosis
 from ..choice.criterion import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..findings import refusal
-from ..parameters.dimension import DOUBTFUL, THRESHOLD
 from ..results.selection import Selection, check_selection
 from ..validation import check_members, check_real_array
 from . import style
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_BOXES = len(style.COLORS)  # sets of the path that are shown
 PAIRS = 200  # lines between crossing points that are drawn
-COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
 @style.picture
@@ -78,13 +76,10 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     # the envelope falls and is convex: with the frame drawn around it the corner of the legend is free
     top, bottom = max(s.score for s in segments), segments[0].score - end * segments[0].penalty
     room = max(top - bottom, 1e-9)
-    axes.set(
-        xlim=(0, end),
-        ylim=(bottom - 0.3 * room, top + 0.05 * room),
-        title="Path (thick: best set; shaded: chosen interval)",
-        xlabel=r"$\zeta$, the weight of the penalty",
-        ylabel=r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$",
-    )
+    axes.set(xlim=(0, end), ylim=(bottom - 0.3 * room, top + 0.05 * room))
+    axes.set_title("Path (thick: best set; shaded: chosen interval)")
+    axes.set_xlabel(r"$\zeta$, the weight of the penalty")
+    axes.set_ylabel(r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$")
     axes.legend(frameon=False, loc="upper right", ncols=2 if len(segments) > 5 else 1)
 
 
@@ -209,51 +204,3 @@ def draw_findings(axes: Any, Y: np.ndarray, found: Diagnosis, labels: Sequence[s
     style.label_axes(axes, labels or style.axis_labels(found.subset, more=" (root mean square 1)"))
     if not labels:
         axes.set_title(f"The map by {style.set_label(found.subset)}")
-
-
-def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
-    """Draw the local spectrum with the threshold that a direction of the manifold reaches."""
-    places = range(1, len(spectrum) + 1)
-    axes.bar(places, spectrum, color=[style.tint(0) if k <= dimension else "0.7" for k in places])
-    axes.axhspan(*DOUBTFUL, color=style.tint(1), alpha=0.15, linewidth=0, label="doubtful")
-    axes.axhline(THRESHOLD, color=style.tint(1), linestyle="--", label=f"threshold {THRESHOLD}")
-    axes.set(xticks=places, ylim=(0, 1.05 * max(1.0, *spectrum)))
-    axes.set(xlabel="number of the local principal direction", ylabel="variance (1: a direction of the manifold)")
-    axes.legend(frameon=False)
-
-
-@style.picture
-def parameters_figure(found: Any) -> Figure:
-    """Return what an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
-    basis, d, s = found.basis, found.intrinsic_dim, found.subset_size
-    kinds = ["scan"] * (len(basis["scan"]) > 1) + ["spectrum"] * bool(basis["spectrum"]) + ["sizes"]
-    figure = style.new_figure(4.6 * len(kinds), 4.0)
-    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
-        if kind == "spectrum":
-            draw_spectrum(axes, basis["spectrum"], d)
-            axes.set_title(f"Intrinsic dimension: {d}")
-            continue
-        rows, (name, measure) = basis[kind], COMPARED[kind]
-        x, y = [row[name] for row in rows], [row[measure] for row in rows]
-        if kind == "scan":
-            axes.plot(x, y, "o-", color=style.tint(0))
-            axes.set_xscale("log")
-            axes.margins(x=0.1)
-            axes.set_xticks(x[:: max(1, len(x) // 5)])
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
-            axes.xaxis.set_minor_formatter(lambda *_: "")
-            value = found.bandwidth
-            if not isinstance(value, str):
-                axes.axvline(value, color=style.tint(1), linestyle="--")
-                value = f"{value:.4g}"
-            axes.set(title=f"Bandwidth: {value}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
-            axes.set_ylabel("variance lost along the worst local direction")
-        else:
-            axes.bar(x, y, color=[style.tint(0) if size == s else "0.7" for size in x], width=0.6)
-            axes.set(title=f"Coordinates: {s}", xlabel="number of coordinates $s$", xticks=x)
-            axes.set_ylabel("unexplained fraction of the variance of $X$")
-        for *place, row in zip(x, y, rows, strict=True):
-            near = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 9}
-            axes.annotate(style.set_label(row["subset"]), place, **near)
-        axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
-    return figure

@@ -56,12 +56,11 @@ def embedding(
     title = style.heading(title, f"Embedding by {style.set_label(chosen)}")
     Y, others = style.unit_mean_square(Y), [k for k in range(Y.shape[1]) if k not in chosen][:1]
     labels = style.axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
-    if len(chosen) == 1 and others:  # a single one is drawn against another
-        labels.append(f"{style.axis_labels(others)[0]} (not in the set: shows the curve)")
-        return draw(Y[:, [*chosen, *others]], labels, colours, cmap, title, ax)
-    if len(chosen) == 1:
-        return draw(np.column_stack([Y, np.zeros(len(Y))]), [*labels, ""], colours, cmap, title, ax)
-    return draw(Y[:, list(chosen)], labels, colours, cmap, title, ax)
+    shown = Y[:, list(chosen)]
+    if len(chosen) == 1:  # a single one is drawn against another
+        labels.append(f"{style.axis_labels(others)[0]} (not in the set: shows the curve)" if others else "")
+        shown = np.column_stack([shown, Y[:, others] if others else np.zeros(len(Y))])
+    return draw(shown, labels, colours, cmap, title, ax)
 
 
 @style.picture
@@ -92,14 +91,17 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | 
     if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
         raise refusal("X.shape", f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
     columns = X.shape[1]
-    X = check_real_array("X", X[:, :3], 2)
-    spread = X.max(axis=0) - X.min(axis=0)
-    flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
-    X = X[:, :2] if flat else X
+    X = flattened(check_real_array("X", X[:, :3], 2))
     title = title or (f"The first {X.shape[1]} of {columns} columns" if columns > 3 else "")
     shown = range(X.shape[1])
     labels = style.axis_labels(shown, "x") if names is None else [style.as_written(names[k]) for k in shown]
     return draw(X, labels, colourings(colors, len(X)), cmap, title, ax, to_scale=True)
+
+
+def flattened(X: np.ndarray) -> np.ndarray:
+    """Return two columns of three if the third is thin."""
+    spread = np.ptp(X, axis=0)
+    return X[:, :2] if X.shape[1] == 3 and spread[2] <= 0.1 * spread[:2].max() else X
 
 
 def draw(
@@ -197,10 +199,7 @@ def draw_panel(
 def panels(
     Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None, *, to_scale: bool = False
 ) -> Figure:
-    """Draw one panel per way to colour the points, or per pair of more than three columns, up to three side by side.
-
-    Wide ones are below each other. Of all pairs the last one has the key.
-    """
+    """Draw one panel per way to colour the points, or per pair of more than three columns; the last has the key."""
     shown = [slice(None)] if Y.shape[1] < 4 else [list(pair) for pair in combinations(range(Y.shape[1]), 2)]
     count, spread = len(colours) * len(shown), np.ptp(Y[near(Y)], axis=0)
     wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]

@@ -152,7 +152,6 @@ def unit_mean_square(Y: np.ndarray) -> np.ndarray:
 
 
 def as_png(figure: Figure, **options: Any) -> bytes:
-    """Return a figure as a file."""
     figure.savefig(file := io.BytesIO(), format="png", **options)
     return file.getvalue()
 
@@ -225,26 +224,15 @@ class Colouring:
 
 
 def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = len(COLORS)) -> list[Colouring]:
-    """Return one colouring for each column of a frame, member of a dict, or array, cut to the ``rows`` that were used.
-
-    Of more than ``most`` classes the smallest are joined.
-    """
-    if colors is None:
-        return [Colouring()]
-    if isinstance(colors, Mapping):
-        named = [(str(name), values) for name, values in colors.items()]
-    elif hasattr(colors, "columns"):  # a frame of pandas or polars
-        named = [(str(name), colors[name]) for name in colors.columns]
-    else:
-        named = [("", colors)]
-    return [_colouring(name, values, n, rows, most) for name, values in named] or [Colouring()]
+    """Return a colouring per column of a frame, member of a dict, or array, cut to ``rows``; surplus classes joined."""
+    names = list(colors) if isinstance(colors, Mapping) else getattr(colors, "columns", None)  # of pandas or polars
+    if names is None:
+        return [_colouring("", colors, n, rows, most)]
+    return [_colouring(str(name), colors[name], n, rows, most) for name in names] or [Colouring()]
 
 
 def colourings_of(colors: Any, selection: Selection, most: int = len(COLORS)) -> list[Colouring]:
-    """Return the colourings of the points in a map; where some were left out, values for all of the input do too.
-
-    A Series or frame with the names of the points in another order is put into theirs.
-    """
+    """Return the colourings of the points in a map; values of all of the input do too, by name in any order."""
     if isinstance(colors, Mapping):
         colors = {name: _in_order(values, selection) for name, values in colors.items()}
     colors = _in_order(colors, selection)
@@ -286,11 +274,9 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         codes = np.asarray(array.codes, dtype=float)
         return _used(np.where(codes < 0, np.nan, codes), [str(name) for name in array.categories], most)
     if isinstance(values, np.ma.MaskedArray):
-        values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
-        values[hidden] = None
-    array = on_host(values, what)
+        values = np.array(values.tolist(), dtype=object)  # None where it is masked
+    members = array = on_host(values, what)
     known, found = np.ones(array.shape, dtype=bool), np.full(array.shape, np.nan)
-    members = array
     if array.dtype.kind == "O":
         known = np.array([not is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
         own = list(array[known])
@@ -302,8 +288,7 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
     if members.dtype.kind not in "fbiuOUS":
         text = f"{what} must hold numbers or classes, got dtype {array.dtype}"
         raise refusal("colors.type", text, kind=TypeError)
-    members = members.ravel()
-    kind = members.dtype.kind
+    members, kind = members.ravel(), members.dtype.kind
     if kind == "f" or (kind in "iu" and len(np.unique(members)) > len(COLORS)):  # measures; counts, years, rows
         found[known] = np.where(np.isfinite(members), members, np.nan)
         return found, None, 0
@@ -336,5 +321,4 @@ def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, t
     number[kept] = np.arange(len(kept))
     found = codes.copy()
     found[known] = number[codes[known].astype(int)]
-    rest = [f"{joined:,} others"] if joined else []
-    return found, (*(names[k] for k in kept), *rest), joined
+    return found, (*(names[k] for k in kept), *([f"{joined:,} others"] if joined else [])), joined

@@ -1,8 +1,4 @@
-"""A result as one page to explore, and as a small card; a notebook shows both.
-
-``page.html``, ``page.css`` and the scripts beside it are the page; this module fills it with what a result holds: the
-answer, sets with their numbers, columns of points, and words.
-"""
+"""A result as one page to explore, by the template and scripts beside it, and as a small card; notebooks show both."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ from ..embedding.graph import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot import style
-from ..plot.maps import embedding, near
+from ..plot.maps import embedding, flattened, near
 from ..plot.style import Colouring, on_host
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
@@ -122,9 +118,8 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
     """Raise where findings are those of another result."""
     if stability is not None:
         style.check_kind("stability", stability, Stability)
-        own, found = names_text(selection.subset), names_text(stability.subset)
-        if own != found:
-            text = f"stability is of {found}, but the selection is {own}"
+        if stability.subset != selection.subset:
+            text = f"stability is of {names_text(stability.subset)}, not of {names_text(selection.subset)}"
             raise refusal("stability.other", text, "pass that of this selection")
     if diagnosis is None:
         return
@@ -248,16 +243,13 @@ def shown_rows(selection: Selection, columns: int, runs: int) -> np.ndarray:
 
 
 def path_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
-    regrets, percentiles = on_host(selection.regrets), on_host(selection.regret_percentiles)
+    columns = zip(selection.path, on_host(selection.regret_percentiles), on_host(selection.regrets).T, strict=True)
     return [
-        asdict(segment) | {  # its high end is None in JSON when there is no upper end
-            "regret": float(percentiles[k]),
-            "passes": bool(percentiles[k] <= TOLERANCE),
-            "box": np.percentile(regrets[:, k], BOX),
-            "regrets": pack(regrets[rows, k]),
-        }
-        for k, segment in enumerate(selection.path)
-    ]  # fmt: skip
+        asdict(segment)  # its high end is None in JSON when there is no upper end
+        | {"regret": percentile, "passes": percentile <= TOLERANCE}
+        | {"box": np.percentile(regrets, BOX), "regrets": pack(regrets[rows])}
+        for segment, percentile, regrets in columns
+    ]
 
 
 def volumes_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -289,21 +281,16 @@ def input_of(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[
     """Return the points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
     columns = [{"name": f"x{k + 1}", "values": pack(column)} for k, column in enumerate(X.T[:COLUMNS])]
-    axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
-    if X.shape[1] > 3:
-        axes = (X - X.mean(axis=0)) @ leading_axes(X, 3)
-        names = [f"principal axis {k + 1}" for k in range(3)]
-    axes = axes[:, :3]
-    spread = np.ptp(axes, axis=0)
-    if axes.shape[1] == 3 and spread[2] <= 0.1 * spread[:2].max():  # as in plot.points
-        axes = axes[:, :2]
-    every, half = np.arange(len(axes)), 0.5 * float(spread.max())
-    if axes.shape[1] < 3:
-        shown = [pack_coordinate(column, every) for column in axes.T]
+    has_many = X.shape[1] > 3
+    axes = flattened((X - X.mean(axis=0)) @ leading_axes(X, 3) if has_many else X)
+    names = [f"{'principal axis ' if has_many else 'x'}{k + 1}" for k in range(axes.shape[1])]
+    if len(names) < 3:
+        shown = [pack_coordinate(column, np.arange(len(axes))) for column in axes.T]
     else:  # all have the same width, so that the picture is to scale
-        middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
-        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
-    return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
+        low, high = axes.min(axis=0), axes.max(axis=0)
+        half, middles = 0.5 * float((high - low).max()), (0.5 * (low + high)).tolist()
+        shown = [pack(column, c - half, c + half) for column, c in zip(axes.T, middles, strict=True)]
+    return {"axes": shown, "names": names, "columns": columns, "dimensions": X.shape[1]}
 
 
 def diagnosis_of(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
@@ -335,8 +322,7 @@ def pack_coordinate(column: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """Return some rows of a coordinate, with strays, which would spoil the picture, on the border and counted."""
     inside = near(column[:, None])
     low, high = float(column[inside].min()), float(column[inside].max())
-    outside = int((~inside[rows]).sum())
-    return {**pack(column[rows], low, high), "outside": outside}
+    return {**pack(column[rows], low, high), "outside": int((~inside[rows]).sum())}
 
 
 def card(selection: Selection) -> str:

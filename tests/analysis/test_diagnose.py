@@ -1,7 +1,5 @@
 """What is wrong with a map, on strips whose eigenfunctions are known in closed form (no eigensolver)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -16,14 +14,15 @@ from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
 from tests.said import refused
 
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_threads": 1}
 RATIO = 5.3
 LABELS = sorted(
     ((a, b) for a in range(30) for b in range(8) if a + b), key=lambda ab: (ab[0] / RATIO) ** 2 + ab[1] ** 2
 )[:20]
 
 
-def number(*label):
-    return tuple(LABELS.index(ab) for ab in label)
+def number(*labels):
+    return tuple(map(LABELS.index, labels))
 
 
 def exact(flat: np.ndarray) -> Selection:
@@ -50,17 +49,14 @@ def strip():
     return flat, exact(flat), ies_gpu.laplacian_of_points(flat, bandwidth=0.25 / 3, radius=0.25)
 
 
-def test_a_good_map_is_clean(strip):
-    _, selection, laplacian = strip
+def test_a_good_map_is_clean_and_one_of_copies_not_without_a_word(strip):
+    flat, selection, laplacian = strip
+    assert any("copies" in note for note in diagnose(exact(np.repeat(flat[:300], 12, axis=0))).notes)
     for given in (laplacian.matrix, laplacian, None):
         found = diagnose(selection, laplacian=given)
         assert found.clean and found.knots_checked and bool(found.notes) == (given is None)
     assert np.median(found.collapse) < 1.2
     np.testing.assert_allclose(found.volumes, np.exp(selection.score(found.subset)))
-
-
-def test_a_map_of_copies_is_not_called_clean_without_a_word(strip):
-    assert any("copies" in note for note in diagnose(exact(np.repeat(strip[0][:300], 12, axis=0))).notes)
 
 
 def test_what_is_wrong_with_a_map_is_told_apart(strip):
@@ -94,19 +90,15 @@ def test_a_figure_of_eight_crosses_itself():
     slopes[:, :, 0] = np.column_stack([-np.sin(t), 2 * np.cos(2 * t), 0 * t, np.cos(t)])
     slopes[:, 2, 1] = -2 * np.pi * np.sin(np.pi * h)
     U, sigma, _ = np.linalg.svd(slopes, full_matrices=False)
-    flat = np.random.default_rng(0).uniform(size=(6000, 2))
-    selection = replace(
-        exact(flat), coordinates=Y, eigenvalues=values, bases=U, singular_values=sigma**2, subset=(0, 1, 2)
-    )
-    found = diagnose(selection)
+    changed = {"coordinates": Y, "eigenvalues": values, "bases": U, "singular_values": sigma**2, "subset": (0, 1, 2)}
+    found = diagnose(selection := replace(exact(rng.uniform(size=(6000, 2))), **changed))
     assert found.counts["crossing"] > 10 and found.counts["dependency"] == found.counts["knot"] == 0
     a, b = found.crossings.T
     assert (np.sign(np.sin(t[a])) != np.sign(np.sin(t[b]))).all()  # one on each branch
     assert np.abs(np.cos(t[a])).max() < 0.35 and np.abs(np.cos(t[b])).max() < 0.35  # at the crossing
     # slopes (-1, -2) and (1, -2), the second coordinate over sqrt(4): (-1, -1) and (1, -1), at right angles
     assert np.median(found.angles) > 60
-    apart = diagnose(selection, subset=(0, 1, 2, 3))  # sin t parts the branches
-    assert apart.clean
+    assert diagnose(selection, subset=(0, 1, 2, 3)).clean  # sin t parts the branches
 
 
 def test_a_thin_end_is_not_a_knot(strip):
@@ -138,7 +130,7 @@ def test_curves():
 def test_pictures(strip, tmp_path):
     flat, selection, laplacian = strip
     found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (1, 1)))
-    five = plot.diagnosis(found, points=np.hstack([flat, flat, flat])[:, :5])
+    five = plot.diagnosis(found, points=np.hstack([flat, flat, flat[:, :1]]))
     assert five.axes[1].get_title().endswith("(the first 3 of 5 columns)")
     everywhere = replace(found, knots=(np.arange(len(flat)),))  # no point without a finding
     plot.diagnosis(everywhere).savefig(tmp_path / "a.png")
@@ -159,35 +151,30 @@ def test_bad_arguments(strip):
             diagnose(**{"selection": found} | wrong)
 
 
-@pytest.mark.parametrize("with_graph", [True, False])
-def test_a_flat_map_of_few_points_is_not_called_clean(with_graph):
+def test_a_flat_map_of_few_points_is_not_called_clean():
     X = ies_gpu.datasets.load("D1", n_samples=400).X
-    selection = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_threads=1)
-    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=0.8) if with_graph else None
-    found = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi2"))
-    assert found.undecided and not found.clean and "overlap found" not in found.verdict
-    assert ("pass X" in found.verdict) is not with_graph
-    sound = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi7"))
-    assert sound.clean and not sound.undecided
+    selection = ies_gpu.select_coordinates(X, **SIZES, bandwidth=0.8)
+    for laplacian in (ies_gpu.laplacian_of_points(X, bandwidth=0.8), None):
+        found = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi2"))
+        assert found.undecided and not found.clean and "overlap found" not in found.verdict
+        assert ("pass X" in found.verdict) == (laplacian is None)
+        sound = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi7"))
+        assert sound.clean and not sound.undecided
 
 
 @pytest.fixture(scope="module")
 def thin():
     X = ies_gpu.datasets.load("D1", n_samples=1000).X
-    return X, ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6, n_threads=1)
+    return X, ies_gpu.select_coordinates(X, **SIZES, bandwidth=0.6)
 
 
-@pytest.mark.parametrize("subset", [("phi1", "phi7"), ("phi1", "phi2")])
-def test_the_points_give_the_graph_of_the_run(thin, subset):
-    X, selection = thin
-    given = diagnose(selection, laplacian=ies_gpu.laplacian_of_points(X, bandwidth=0.6), subset=subset)
-    found = diagnose(selection, X=X, subset=subset)
-    assert found.counts == given.counts and found.notes == given.notes
-
-
-def test_a_graph_that_memory_cannot_hold_is_not_made(thin):
+def test_the_points_give_the_graph_of_the_run_if_memory_can_hold_it(thin):
     """A run does without the sparse matrix where it is too large, and so must its diagnosis."""
     X, selection = thin
+    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=0.6)
+    for subset in (("phi1", "phi7"), ("phi1", "phi2")):
+        given, found = diagnose(selection, laplacian=laplacian, subset=subset), diagnose(selection, X=X, subset=subset)
+        assert found.counts == given.counts and found.notes == given.notes
     entries = len(X) * selection.diagnostics["mean_degree"]
     for free, made in ((200 * entries, True), (40 * entries, False)):
         with CpuBackend(memory_limit=int(free)).active():
@@ -198,18 +185,16 @@ def test_a_graph_that_memory_cannot_hold_is_not_made(thin):
 def test_a_knot_is_seen_without_the_points_and_makes_its_run_doubtful():
     """{phi1, phi8} of this strip is tied in a knot: the slope of phi8 over the width changes its sign."""
     X = ies_gpu.datasets.load("D1", n_samples=3000).X
-    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_threads": 1}
-    selection = ies_gpu.select_coordinates(X, **sizes, bandwidth=0.6, untangle=False)
+    selection = ies_gpu.select_coordinates(X, **SIZES, bandwidth=0.6, untangle=False)
     assert selection.names == ("phi1", "phi8")
-    slopes = [
-        np.polyfit(X[part, 1], selection.coordinates[part, 7], 1)[0] for part in np.array_split(X[:, 0].argsort(), 8)
-    ]
+    parts, phi8 = np.array_split(X[:, 0].argsort(), 8), selection.coordinates[:, 7]
+    slopes = [np.polyfit(X[part, 1], phi8[part], 1)[0] for part in parts]
     assert min(slopes) < 0 < max(slopes)
     for found in (diagnose(selection, X=X), diagnose(selection)):
         assert found.counts["knot"] > 0 and found.knots_checked and not found.clean
     assert selection.verdict == "doubtful" and selection.judgement["shape"].level == "bad"
     assert [f.code for f in selection.findings if question_of(f) == "shape"] == ["shape.folded"]
-    sound = ies_gpu.select_coordinates(X, **sizes, bandwidth=1.2)
+    sound = ies_gpu.select_coordinates(X, **SIZES, bandwidth=1.2)
     assert diagnose(sound).clean and sound.judgement["shape"].level == "good"
 
 
@@ -217,5 +202,5 @@ def test_what_has_no_orientation_is_not_said_to_be_free_of_folds():
     """A Moebius strip: carried around it once, a tangent basis comes back as its mirror image."""
     t, w = np.random.default_rng(0).uniform([0, -0.4], [2 * np.pi, 0.4], size=(2000, 2)).T
     X = np.column_stack([(1 + w * np.cos(t / 2)) * np.cos(t), (1 + w * np.cos(t / 2)) * np.sin(t), w * np.sin(t / 2)])
-    selection = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.15, n_threads=1)
+    selection = ies_gpu.select_coordinates(X, **SIZES, bandwidth=0.15)
     assert selection.judgement["shape"].level != "good" and not diagnose(selection).knots_checked

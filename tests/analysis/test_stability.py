@@ -1,7 +1,5 @@
 """How sure a choice is: refits, matching of eigenvectors, calibration on D1."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest import mock
 
@@ -27,13 +25,10 @@ def strip():
 
 def test_subsamples_choose_the_same_functions(strip):
     points, fit = strip
-    found = selection_stability(fit, X=points, n_refits=6)
+    found, again = (selection_stability(fit, X=points, n_refits=6) for _ in range(2))
     assert found.subset == fit.subset and found.n_refits + found.failed_refits == 6
-    assert sum(found.refits.values()) == pytest.approx(1)
-    assert found.confidence < found.recurrence < 1
-    assert found.confidence <= found.confidence_up_to_twins
-    again = selection_stability(fit, X=points, n_refits=6)
-    assert again.refits == found.refits
+    assert sum(found.refits.values()) == pytest.approx(1) and again.refits == found.refits
+    assert found.confidence < found.recurrence < 1 and found.confidence <= found.confidence_up_to_twins
     assert all(len(line) <= 80 for line in repr(found).splitlines())
 
 
@@ -114,20 +109,16 @@ def sampled_strip(ratio: float, density: float, seed: int):
 
 def calibration(ratio: float, density: float, reporters: range, fresh: range):
     """For each reporter: confidence and share of the fresh samples with its set, exactly and up to twins."""
-    others = []
-    for seed in fresh:
-        _, fit, modes = sampled_strip(ratio, density, seed)
-        others.append({modes[k] for k in fit.subset})
-    rows = []
+    samples = [sampled_strip(ratio, density, seed) for seed in fresh]
+    others, rows = [{modes[k] for k in fit.subset} for _, fit, modes in samples], []
     for seed in reporters:
         points, fit, modes = sampled_strip(ratio, density, seed)
         found = selection_stability(fit, X=points)
         own = {modes[k] for k in fit.subset}
         theirs = [tuple(sorted(modes.index(mode) if mode in modes else -1 for mode in other)) for other in others]
+        same = np.mean([own == other for other in others])
         alike = np.mean([same_up_to_twins(found.subset, subset, found.near_pairs) for subset in theirs])
-        rows.append(
-            (found.confidence, np.mean([own == other for other in others]), found.confidence_up_to_twins, alike)
-        )
+        rows.append((found.confidence, same, found.confidence_up_to_twins, alike))
     return np.array(rows).T
 
 

@@ -28,10 +28,7 @@ class Site(http.server.SimpleHTTPRequestHandler):
         outputfile.write(content[: len(content) // 2] if "cut" in self.path else content)
 
     def send_head(self):
-        if "private" in self.path:
-            self.send_error(403)
-            return None
-        return super().send_head()
+        return self.send_error(403) if "private" in self.path else super().send_head()
 
     def log_message(self, *_):
         pass
@@ -107,10 +104,8 @@ def amazon(monkeypatch):
     server.start()
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    for name, value in (
-        ("ACCESS_KEY_ID", "testing"), ("SECRET_ACCESS_KEY", "testing"), ("DEFAULT_REGION", "us-east-1"),
-        ("MAX_ATTEMPTS", "1"), ("EC2_METADATA_DISABLED", "true"),  # s3fs tries again by itself
-    ):  # fmt: skip
+    known = {"ACCESS_KEY_ID": "testing", "SECRET_ACCESS_KEY": "testing", "DEFAULT_REGION": "us-east-1"}
+    for name, value in (known | {"MAX_ATTEMPTS": "1", "EC2_METADATA_DISABLED": "true"}).items():  # s3fs tries again
         monkeypatch.setenv(f"AWS_{name}", value)
     bucket = Bucket("s3", server.get_host_and_port(), "AWS_ENDPOINT_URL", monkeypatch)
     client = needed("boto3", "test-cloud").client("s3")

@@ -1,7 +1,5 @@
 """AnnData objects: what is read, what is written, and that a file keeps it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas
 import pytest
@@ -16,6 +14,7 @@ from tests.said import refused, warned
 
 anndata = needed("anndata", "anndata")
 SIZES = {"intrinsic_dim": 2, "subset_size": 2}
+FAR = ("distances", "mine_distances", "far")  # names of distances
 
 
 @pytest.fixture
@@ -30,35 +29,29 @@ def adata():
     return made
 
 
-def both_sides(graph):
-    return graph.maximum(graph.T)
+def both_sides(cells):
+    return {"graph": (distances := cells.obsp["distances"]).maximum(distances.T)}
 
 
 @pytest.mark.parametrize(
     ("use", "known", "given"),
     [
-        ("X_pca", {"bandwidth": 1.0}, lambda cells: {"X": cells.obsm["X_pca"]}),
-        ("X", {"bandwidth": 1.0}, lambda cells: {"X": cells.obsm["X_pca"]}),
+        *((name, {"bandwidth": 1.0}, lambda cells: {"X": cells.obsm["X_pca"]}) for name in ("X_pca", "X")),
         ("connectivities", {}, lambda cells: {"kernel": cells.obsp["connectivities"]}),  # an empty diagonal stays empty
         ("own", {}, lambda cells: {"kernel": cells.obsp["own"]}),
-        ("distances", {"bandwidth": 0.6}, lambda cells: {"graph": both_sides(cells.obsp["distances"])}),
-        ("mine_distances", {"bandwidth": 0.6}, lambda cells: {"graph": both_sides(cells.obsp["distances"])}),
-        ("far", {"bandwidth": 0.6}, lambda cells: {"graph": both_sides(cells.obsp["distances"])}),
+        *((name, {"bandwidth": 0.6}, both_sides) for name in FAR),
     ],
 )
 def test_what_the_cells_hold_is_taken_for_what_it_is(adata, use, known, given):
     assert adata.obsp["connectivities"].diagonal().max() == 0
     adata.obsp["own"] = adata.obsp["connectivities"] + 2 * scipy.sparse.identity(700)
-    for name in ("distances", "mine_distances", "far"):
+    for name in FAR:
         adata.obsp[name] = scanpy_distances(adata.obsm["X_pca"])
     adata.uns["mine"] = {"distances_key": "far"}
     expected = select_coordinates(**given(adata), **known, **SIZES)
     assert select(adata, use=use, key_added="own", **known, **SIZES).subset == expected.subset
     np.testing.assert_allclose(adata.obsm["X_own"], expected.embedding, rtol=0, atol=1e-12)
     assert adata.uns["own"]["names"].tolist() == list(expected.names)
-    if use == "far":
-        with refused("entry.automatic"):
-            select(adata, use=use, **SIZES)
 
 
 def test_eigenvalues_are_those_of_scanpy(adata):
@@ -96,10 +89,14 @@ def test_cells_left_out_get_nan(adata):
 
 
 def test_what_is_missing_or_does_not_fit_is_named(adata):
-    with refused("use.missing"):
-        select(adata, use="X_umap", **SIZES)
-    with refused("adata.type", TypeError):
-        select(np.zeros((5, 2)))
+    adata.obsp["distances"] = scanpy_distances(adata.obsm["X_pca"])
+    for cells, use, code in (
+        (adata, "X_umap", "use.missing"),
+        (adata, "distances", "entry.automatic"),  # without a bandwidth
+        (np.zeros((5, 2)), "X_pca", "adata.type"),
+    ):
+        with refused(code, (ValueError, TypeError)):
+            select(cells, use=use, **SIZES)
 
 
 def test_other_cells_go_into_the_same_map(adata):
@@ -114,17 +111,14 @@ def test_other_cells_go_into_the_same_map(adata):
 def scanpy_distances(X, k=15):
     """As scanpy keeps them: the k nearest of each cell, not symmetric."""
     distances = scipy.spatial.distance.cdist(X, X)
-    nearest = np.argsort(distances, axis=1)[:, 1 : k + 1]
-    rows = np.repeat(np.arange(len(X)), k)
-    return scipy.sparse.csr_matrix((distances[rows, nearest.ravel()], (rows, nearest.ravel())), shape=distances.shape)
+    rows, nearest = np.repeat(np.arange(len(X)), k), np.argsort(distances, axis=1)[:, 1 : k + 1].ravel()
+    return scipy.sparse.csr_matrix((distances[rows, nearest], (rows, nearest)), shape=distances.shape)
 
 
 def test_copies_of_a_cell_stay_neighbours(adata):
     X = np.repeat(np.asarray(adata.obsm["X_pca"])[:300], 2, axis=0)
     cells = anndata.AnnData(X=X.astype("f4"), obsm={"X_pca": X})
     cells.obsp["distances"] = scanpy_distances(X)  # some entries are stored zeros
-    stored = cells.obsp["distances"]
-    graph = entry_of(cells, "distances")[1]
-    for i in range(0, 600, 2):
-        assert {i + 1} <= set(graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist())
+    stored, graph = cells.obsp["distances"], entry_of(cells, "distances")[1]
+    assert all(i + 1 in graph.indices[graph.indptr[i] : graph.indptr[i + 1]] for i in range(0, 600, 2))
     np.testing.assert_array_equal(graph.toarray(), np.maximum(stored.toarray(), stored.toarray().T))

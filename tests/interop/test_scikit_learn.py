@@ -1,7 +1,5 @@
 """The transformers as scikit-learn sees them: its own checks, pipelines, names, frames; distances and neighbours."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression
@@ -18,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import ies_gpu
 from ies_gpu import DiffusionMap, DisconnectedGraphError, IndependentCoordinates, datasets, load, select_coordinates
@@ -26,19 +23,24 @@ from ies_gpu.interop.scikit_learn import few_points_bandwidth
 from tests.said import refused, warned
 
 # Checks that are not passed with disconnected="auto". The same table stands in docs/pipelines.md.
-EXCEPTIONS = {
-    "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
-    '`disconnected="largest"` it passes',
-}
+IN_PARTS = 'its data, iris, falls into two parts, which is an error by design; with `disconnected="largest"` it passes'
+EXCEPTIONS = {"check_positive_only_tag_during_fit": IN_PARTS}
+PARTS = "its data are two clusters or more, and a graph in parts is an error by design"
+DIRECTIONS = "its data have rows or columns without a direction, which these metrics need"
+NO_KERNEL = "its data are products of rows, in which a point is not nearest to itself: no affinities of a map"
+NOT_SQUARE = "its matrix with NaN is not square, which is said first; square ones are tested below"
+TOO_SMALL = "its data have one column or three rows, too few for two dimensions"
 PRECOMPUTED = {
-    "check_estimators_nan_inf": "its matrix with NaN is not square, which is said first",
+    "check_estimators_nan_inf": NOT_SQUARE,
     "check_array_api_input": "a model of distances has no points to go back to, which inverse_transform says",
 }
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+EACH = pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 @parametrize_with_checks(
     [
         *(DiffusionMap(), DiffusionMap(metric="precomputed", bandwidth=3.0)),
@@ -58,6 +60,74 @@ def test_the_exceptions_are_written_down_and_still_needed():
     for estimator in (DiffusionMap(), IndependentCoordinates()):
         with refused("graph.disconnected", DisconnectedGraphError):
             estimator.fit(load_iris().data)
+
+
+# other settings, and the checks that fail with them by reason
+IRIS = ["check_positive_only_tag_during_fit"]
+ONE_COLUMN = ["check_fit2d_1feature"]
+ZERO_ROW = ["check_estimators_dtypes", *ONE_COLUMN]
+CLUSTERS = [
+    "check_estimators_pickle", "check_pipeline_consistency", "check_transformer_data_not_an_array",
+    "check_transformer_general", "check_transformer_preserve_dtypes",
+]  # fmt: skip
+LINEAR = [
+    "check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_estimator_sparse_tag",
+    "check_transformer_data_not_an_array", "check_transformer_general", *ONE_COLUMN,
+]  # fmt: skip
+SMALL = [
+    "check_dont_overwrite_parameters", "check_fit2d_predict1d", "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance", *ONE_COLUMN,
+]  # fmt: skip
+NAN = {NOT_SQUARE: ["check_estimators_nan_inf"]}
+BOTH = [
+    ({"metric": "cosine", "n_components": 3}, {PARTS: IRIS, DIRECTIONS: ZERO_ROW}),
+    (
+        {"metric": "correlation", "n_components": 3},
+        {PARTS: [*IRIS, "check_fit_check_is_fitted", "check_n_features_in"], DIRECTIONS: ZERO_ROW},
+    ),
+    ({"metric": "precomputed", "bandwidth": 1.0}, NAN),
+    ({"metric": "precomputed", "bandwidth": 1.0, "radius": 1e3}, NAN),
+    ({"metric": "precomputed", "bandwidth": 1.0, "disconnected": "largest", "n_components": 2}, NAN),
+    ({"metric": "precomputed_affinity"}, NAN | {NO_KERNEL: LINEAR}),
+    ({"bandwidth": 1.0}, {}),
+    ({"bandwidth": 1.0, "radius": 4.0}, {}),
+    ({"bandwidth": 1.0, "radius": 1e3}, {}),
+    ({"bandwidth": 1.0, "disconnected": "largest", "n_components": 2}, {}),
+    ({"n_components": 1}, {PARTS: IRIS}),
+    ({"n_components": 2, "disconnected": "largest"}, {}),
+    ({"dtype": "float32"}, {PARTS: IRIS}),
+    ({"dtype": "mixed", "self_loops": False}, {PARTS: IRIS}),
+    ({"n_neighbors": 5}, {PARTS: [*IRIS, *CLUSTERS]}),
+    ({"n_neighbors": 10, "n_components": 2, "disconnected": "largest"}, {}),
+    ({"alpha": 0.0, "scale": "unit"}, {PARTS: IRIS}),
+    ({"scale": "diffusion", "isolated": "nan", "random_state": None}, {PARTS: IRIS}),
+]
+CHOICE = [
+    *(({"search": how}, {PARTS: IRIS}) for how in ("greedy", "submodular", "branch_and_bound")),
+    ({"search": "greedy", "disconnected": "largest"}, {}),
+    ({"intrinsic_dim": 1, "subset_size": 1, "zeta": 0.5}, {PARTS: IRIS}),
+    ({"intrinsic_dim": 2, "subset_size": 2, "percentile": 50}, {PARTS: IRIS, TOO_SMALL: SMALL}),
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("make", "settings", "declared"),
+    [(make, *case) for make in (DiffusionMap, IndependentCoordinates) for case in BOTH]
+    + [(IndependentCoordinates, *case) for case in CHOICE],
+)
+def test_what_fails_is_declared_and_nothing_else(make, settings, declared):
+    chooses = make is IndependentCoordinates and settings.get("metric", "").startswith("precomputed")
+    estimator = make(**settings, **({"intrinsic_dim": 1, "subset_size": 1} if chooses else {}))
+    found = check_estimator(estimator, on_fail=None, on_skip=None)
+    failed = {result["check_name"]: result["exception"] for result in found if result["status"] == "failed"}
+    failed.pop("check_array_api_input", None)  # its points are no distances, and fall into parts; not run by default
+    expected = {check for checks in declared.values() for check in checks}
+    if make is IndependentCoordinates and settings == {"metric": "precomputed_affinity"}:  # one coordinate is no noise
+        expected -= {"check_transformer_data_not_an_array", "check_transformer_general"}
+    assert failed.keys() == expected, {name: failed[name] for name in failed.keys() - expected}
+    assert len(found) > 40
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +164,7 @@ def test_names_and_frames(frame, tmp_path):
     assert names[0] == "phi1" and len(names) == 2
     assert list(fitted.columns) == names and list(fitted.index) == list(frame.index)
     estimator.model_.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    new = estimator.transform(frame.iloc[5:9])
+    again, new = load(tmp_path / "model.npz"), estimator.transform(frame.iloc[5:9])
     assert list(new.columns) == names and list(new.index) == ["p5", "p6", "p7", "p8"]
     np.testing.assert_allclose(new, fitted.iloc[5:9], rtol=0, atol=1e-8)
     np.testing.assert_array_equal(new, again.transform(frame.iloc[5:9]))
@@ -107,11 +176,10 @@ def test_names_and_frames(frame, tmp_path):
 @pytest.fixture(scope="module")
 def roll():
     """A rolled-up strip, and where along it each point lies."""
-    data = datasets.load("D3", n_samples=1500)
-    return data.X, data.truth[:, 0]
+    return (data := datasets.load("D3", n_samples=1500)).X, data.truth[:, 0]
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_a_grid_is_searched(roll):
     pipeline = make_pipeline(StandardScaler(), chooser(), LinearRegression())
     grid = {"independentcoordinates__bandwidth": [0.4, 1.2], "independentcoordinates__subset_size": [2, 3]}
@@ -141,14 +209,17 @@ def test_few_points_are_guessed_with_a_warning(strip):
             found = estimator.fit(strip.X[:60])
         assert found.bandwidth_ == few_points_bandwidth(strip.X[:60])
     assert found.subset_size_ == 2
+    # points at 0, 1, 3, 4 on a line: the longest edge of the tree is 2, the largest distance 4
+    for scale in (1e-200, 1.0, 1e200):
+        line = scale * np.array([[0.0], [1.0], [3.0], [4.0]])
+        assert few_points_bandwidth(line) == pytest.approx(scale * np.sqrt(8) / 3, rel=1e-12)
     DiffusionMap(3, bandwidth=4.0).fit(strip.X[:60])  # no warning, which would be an error
     with warned("points.fewer_components"):
         assert DiffusionMap(bandwidth=5.0, radius=14.0).fit(strip.X[:15]).embedding_.shape == (15, 13)
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_everything_automatic(roll):
-    # what is found is what select_coordinates finds
     X = roll[0][:700]
     found = IndependentCoordinates(n_components=12).fit(X)
     expected = select_coordinates(X, n_components=12)
@@ -158,40 +229,26 @@ def test_everything_automatic(roll):
     assert DiffusionMap(n_components=12).fit(X).bandwidth_ == found.bandwidth_
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
-def test_the_guessed_bandwidth_connects_but_does_not_join_all(scale):
-    # points at 0, 1, 3, 4 on a line: the longest edge of the tree is 2, the largest distance 4
-    line = scale * np.array([[0.0], [1.0], [3.0], [4.0]])
-    assert few_points_bandwidth(line) == pytest.approx(scale * np.sqrt(8) / 3, rel=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-@pytest.mark.parametrize("n", [50, 1000])
-@pytest.mark.parametrize("estimator", [DiffusionMap, IndependentCoordinates])
-def test_parameters_are_checked_in_fit(estimator, n, strip):
+@QUIET
+@EACH
+def test_parameters_are_checked_in_fit(make, strip):
     wrong = {"isolated": "drop", "disconnected": "all", "dtype": "float16", "bandwidth": -1.0, "tol": 0}
-    wrong |= {} if estimator is DiffusionMap else {"subset_size": "x", "intrinsic_dim": 0}
+    wrong |= {"random_state": -1} | ({} if make is DiffusionMap else {"subset_size": "x", "intrinsic_dim": 0})
     for name, value in wrong.items():
-        made = estimator(**{name: value})  # never here
-        with refused(f"{name}.*", (TypeError, ValueError)):
-            made.fit(strip.X[:n])
+        made = make(**{name: value})  # never here
+        for n in (50, 1000):
+            with refused(f"{name}.*", (TypeError, ValueError)):
+                made.fit(strip.X[:n])
 
 
-def test_tables_of_arrays_on_the_device(cupy, strip):
-    """Which scikit-learn cannot make: it takes arrays of the host only."""
+def test_arrays_on_the_device_stay_there(cupy, strip):
     points = cupy.asarray(strip.X[:500])
     mapped = DiffusionMap(bandwidth=0.9, n_components=8).fit(points)
     back = mapped.transform(points[:5])
+    assert isinstance(back, cupy.ndarray)
     np.testing.assert_allclose(back.get(), mapped.embedding_[:5].get(), rtol=0, atol=1e-8)
     with pytest.raises(ValueError, match="2 features"):
         mapped.transform(points[:9, :2])
-    with config_context(transform_output="pandas"):
-        tables = [mapped.transform(points[:5])]
-    tables.append(mapped.set_output(transform="pandas").transform(points[:5]))
-    for table in tables:
-        assert isinstance(table, pandas.DataFrame) and list(table.columns)[:2] == ["phi1", "phi2"]
-        np.testing.assert_allclose(table.to_numpy(), back.get(), atol=1e-12)
-    assert isinstance(mapped.set_output(transform="default").transform(points[:5]), cupy.ndarray)
 
 
 def test_precomputed_distances_in_a_search_and_in_parts(strip):
@@ -227,16 +284,12 @@ def test_what_is_no_number_is_named_with_its_row_and_column(estimator, frame):
         clone(estimator).fit(frame).transform(spoiled)
 
 
-def same_map(a, b, atol=1e-6):
-    signs = np.sign((a * b).sum(axis=0))
-    np.testing.assert_allclose(a * signs, b, rtol=0, atol=atol)
-
-
-# --- neighbours ------------------------------------------------------------------------------------------------------
+def same_map(a, b):
+    np.testing.assert_allclose(a * np.sign((a * b).sum(axis=0)), b, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("self_loops", [True, False])
-@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+@EACH
 def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops):
     sizes = SIZES if make is IndependentCoordinates else {"n_components": 4}
     fitted = make(n_neighbors=20, bandwidth=1.0, self_loops=self_loops, **sizes).fit(strip.X)
@@ -251,9 +304,6 @@ def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(
     assert fitted.bandwidth_ == pytest.approx(np.median(nearest[:, 20]), rel=1e-9)
     with warned("points.fewer_neighbors"):
         DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
-
-
-# --- distances and affinities ----------------------------------------------------------------------------------------
 
 
 def test_nearest_neighbours_of_scikit_learn_in_a_pipeline(strip):
@@ -288,7 +338,7 @@ def test_a_one_way_graph_is_made_symmetric_and_that_is_said(strip):
 
 
 @pytest.mark.parametrize("kind", ["distances", "distances without loops", "affinities", "sparse affinities"])
-@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+@EACH
 def test_distances_and_affinities_are_as_good_as_points(strip, make, kind):
     sizes = SIZES | {"untangle": False} if make is IndependentCoordinates else {"n_components": 4}
     X, new = strip.X[:500], strip.X[500:600]
@@ -297,10 +347,8 @@ def test_distances_and_affinities_are_as_good_as_points(strip, make, kind):
     points = make(**known, **sizes).fit(X)
     if "affinities" in kind:
         given = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(X, radius=3.0), bandwidth=1.0)
-        given = given if "sparse" in kind else given.toarray()
-        cross = np.where(cross <= 3.0, np.exp(-(cross**2)), 0.0)
-        cross = scipy.sparse.csr_array(cross) if "sparse" in kind else cross
-        known = {}
+        cross, known = np.where(cross <= 3.0, np.exp(-(cross**2)), 0.0), {}
+        given, cross = (given, scipy.sparse.csr_array(cross)) if "sparse" in kind else (given.toarray(), cross)
     fitted = make(metric="precomputed_affinity" if "affinities" in kind else "precomputed", **known, **sizes).fit(given)
     same_map(fitted.embedding_, points.embedding_)
     same_map(fitted.transform(cross), points.transform(new))
@@ -341,12 +389,9 @@ def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
             fitted.transform(D)
 
 
-# --- few points ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 @pytest.mark.parametrize("metric", ["cosine", "correlation"])
-@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+@EACH
 def test_few_points_have_the_bandwidth_of_their_metric(make, metric):
     """Between the longest edge of the tree and the diameter, both in chords; lengths of rows say nothing."""
     rng = np.random.default_rng(0)

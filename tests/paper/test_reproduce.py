@@ -1,6 +1,7 @@
-"""The reproduction end to end on a small sample, and at the paper's size."""
+"""The reproduction: its pages, end to end on a small sample, and at the paper's size."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -47,8 +48,7 @@ def test_a_small_reproduction_has_all_its_pages_with_sound_numbers(tmp_path):
         assert item.label or item.name == "seconds"  # all others answer to something in the paper
     assert ("D1", 1, 1) in parts
     ours, paper = rows_of(book.folder, "results")
-    assert ours["1"].startswith("{1, ")
-    assert paper["1"] == "{1, 7}"
+    assert ours["1"].startswith("{1, ") and paper["1"] == "{1, 7}"
     for row in rows_of(book.folder, "verification-table"):
         assert 0 <= float(row["least M²"]) <= float(row["its M²"]) <= 1
         assert -1 <= float(row["rank and M²"]) <= 1
@@ -57,21 +57,16 @@ def test_a_small_reproduction_has_all_its_pages_with_sound_numbers(tmp_path):
     assert all(float(row["seconds"]) > 0 for row in rows_of(book.folder, "runtime-table"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--only", "nothing"], "nothing"),
-        (["--data", "no/such/folder"], "no/such/folder"),
-        (["--only", "real"], "--data"),
-        (["--only", "real", "--data", "."], "ethanol_sgdml_md.npz"),
-    ],
-)
-def test_wrong_use_is_refused_before_a_folder_is_made(tmp_path, monkeypatch, capsys, arguments, named):
+def test_wrong_use_is_refused_before_a_folder_is_made(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stopped:
-        main(["-o", "out", *arguments])
-    assert stopped.value.code == 2 and named in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    for arguments, named in (
+        ("--only nothing", "nothing"), ("--data no/such/folder", "no/such/folder"), ("--only real", "--data"),
+        ("--only real --data .", "ethanol_sgdml_md.npz"),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as stopped:
+            main(["-o", "out", *arguments.split()])
+        assert stopped.value.code == 2 and named in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
@@ -86,3 +81,32 @@ def test_the_papers_sets_and_orders(tmp_path):
     assert sum(set(case.greedy[: len(case.selection.subset)]) == set(case.selection.subset) for case in cases) >= 11
     taken = {case.data.name: set(np.array(case.llr.order[: len(case.selection.subset)]) + 1) for case in cases}
     assert sum(taken[name] == set(PUBLISHED[name].llr[: len(chosen[name])]) for name in taken) >= 10
+
+
+@pytest.fixture
+def book(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(2, 2))
+    book = Book(tmp_path / "new" / "folder", introduction="Words <here>.")
+    book.table("late", "Sets & orders", ["set", "score"], [("{1, 7}", np.float64(-1 / 3)), ("a|b, <c>", None)],
+               label="Table S3", note="One differs.")  # fmt: skip
+    book.text("behind", "About the table", "One.\n\nTwo.")
+    book.figure("early", "The strip", figure, label="Figure 1")
+    return book
+
+
+def test_the_page_is_in_the_papers_order_and_opens_offline(book):
+    page = book.write()
+    text = page.read_text(encoding="utf-8")
+    assert re.findall("<h2[^>]*>(.*?)</h2>", text) == ["The strip", "Sets &amp; orders", "About the table"]
+    assert "http" not in text and all((page.parent / name).is_file() for name in ("early.png", "late.csv", "late.md"))
+    again = Book(book.folder)  # takes the place of the older one
+    again.text("new", "Something new", "Words.")
+    assert "Something new" in again.write().read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["README.md", "index.html"])
+def test_pages_of_others_are_not_replaced(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match="does not belong"):
+        Book(tmp_path)
+    assert (tmp_path / name).read_text() == "mine"

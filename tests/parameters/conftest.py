@@ -1,7 +1,5 @@
 """A strip, and what is found of it without a parameter."""
 
-from __future__ import annotations
-
 import pytest
 
 from ies_gpu import select_coordinates

@@ -1,22 +1,15 @@
 """Parameters found from the points: the whole, on small sets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    DisconnectedGraphError,
-    IESWarning,
-    datasets,
-    estimate_dimension,
-    estimate_parameters,
-    select_coordinates,
-)
+from ies_gpu import DisconnectedGraphError, datasets, estimate_dimension, estimate_parameters, select_coordinates
 from ies_gpu.parameters.judgement import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
 from tests.said import refused, warned
+
+QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 
 
 def quality(selection, truth) -> float:
@@ -32,17 +25,17 @@ def quality(selection, truth) -> float:
 
 def test_everything_automatic_unrolls_the_strip(strip, automatic):
     X, flat = strip
-    found = automatic.diagnostics["automatic"]
+    found, embedding = automatic.diagnostics["automatic"], automatic.coordinates[:, list(automatic.subset)]
     assert found["chosen"]["intrinsic_dim"] == found["chosen"]["subset_size"] == 2
     assert unexplained_variance(flat, automatic.embedding) < 0.03
     assert unexplained_variance(flat, automatic.coordinates[:, :2]) > 0.03  # the first two would not do
-    assert 0 < found["fvu"] < 0.03
     # the blur is drawn at random, so that it differs for a coordinate of the other sign
-    assert found["fvu"] == pytest.approx(
-        unexplained_variance(X, automatic.coordinates[:, list(automatic.subset)], blur=0.01), rel=0.1
-    )
+    assert 0 < found["fvu"] < 0.03
+    assert found["fvu"] == pytest.approx(unexplained_variance(X, embedding, blur=0.01), rel=0.1)
     assert min(row["lost"] for row in found["scan"]) >= found["lost"] / 1.01
-    assert "automatic" in repr(automatic)
+    assert found["local"] is None  # an even density costs no trial of a bandwidth that follows it
+    assert automatic.verdict == "sure" and {finding.severity for finding in automatic.findings} <= {"note"}
+    assert "automatic" in repr(automatic) and "verdict         sure" in repr(automatic)
     assert max(map(len, repr(automatic).splitlines())) <= 80
 
 
@@ -74,17 +67,10 @@ def test_automatic_is_the_same_as_its_own_numbers_given(strip, automatic):
 
 @pytest.mark.parametrize(
     "given",
-    [
-        {"bandwidth": 0.15},
-        {"intrinsic_dim": 2},
-        {"subset_size": 3},
-        {"bandwidth": 0.15, "intrinsic_dim": 2},
-        {"bandwidth": 0.15, "subset_size": 2, "radius": 0.4},
-        {"intrinsic_dim": 1, "subset_size": 2},
-    ],
-    ids=str,
-)
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # one dimension is too few for a strip
+    [{"bandwidth": 0.15}, {"intrinsic_dim": 2}, {"subset_size": 3}, {"bandwidth": 0.15, "intrinsic_dim": 2},
+     {"bandwidth": 0.15, "subset_size": 2, "radius": 0.4}, {"intrinsic_dim": 1, "subset_size": 2}], ids=str,
+)  # fmt: skip
+@QUIET  # one dimension is too few for a strip
 def test_any_combination_of_given_and_automatic(strip, given):
     found = select_coordinates(strip[0][:700], n_components=10, **given)
     parameters = found.diagnostics["parameters"]
@@ -117,19 +103,17 @@ def test_a_sample_stands_for_many_points(strip, monkeypatch):
     assert min(abs(small["bandwidth"] * (1200 / 700) ** (1 / 6) / np.array(sample) - 1)) < 1e-12
 
 
-def two_strips(gap: float, n: int = 500) -> np.ndarray:
-    points = rectangle(2 * n, 3.1, degree=60)[0]
-    return np.vstack([points[:n], points[n:] + [0, gap, 0]])
+def two_strips(gap):
+    points = rectangle(1000, 3.1, degree=60)[0]
+    return np.vstack([points[:500], points[500:] + [0, gap, 0]])
 
 
 def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
-    X = two_strips(500.0)
     given = {"n_components": 8, "intrinsic_dim": 2, "subset_size": 2}
-    with refused("graph.disconnected", DisconnectedGraphError):
-        select_coordinates(X, **given)
     stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
-    with refused("graph.disconnected", DisconnectedGraphError):
-        select_coordinates(stray, disconnected="raise", **given)
+    for X, way in ((two_strips(500.0), "auto"), (stray, "raise")):
+        with refused("graph.disconnected", DisconnectedGraphError):
+            select_coordinates(X, disconnected=way, **given)
     for way in ("auto", "most", "largest"):
         with warned("graph.left_out"):
             found = select_coordinates(stray, disconnected=way, **given)
@@ -142,85 +126,55 @@ def test_bandwidths_that_break_the_graph_are_left_out():
     found = select_coordinates(X, n_components=8, intrinsic_dim=2, subset_size=2)
     left_out = found.diagnostics["automatic"]["left_out"]
     assert found.diagnostics["graph_components"] == 1
-    assert left_out
-    assert all("parts" in row["reason"] for row in left_out)
+    assert left_out and all("parts" in row["reason"] for row in left_out)
     assert max(row["bandwidth"] for row in left_out) < found.diagnostics["parameters"]["bandwidth"]
 
 
-def test_coordinates_that_lack_a_dimension_are_named(strip):
-    """phi1 to phi3 of a long strip all depend on its length alone: the second dimension is not there."""
-    given = {"bandwidth": 0.12, "intrinsic_dim": 2, "subset_size": 2}
-    with warned("dimension.missing"):
-        select_coordinates(strip[0], n_components=3, **given)
-    assert select_coordinates(strip[0], n_components=10, **given).diagnostics["warnings"] == ()
-
-
-def test_a_nearly_complete_graph_is_named():
-    X = plane(300, 2)
+@QUIET
+def test_a_nearly_complete_graph_is_named_and_a_dimension_above_the_size_asked_for_is_capped():
     with warned("graph.complete"):
-        select_coordinates(X, bandwidth=0.7, intrinsic_dim=2, subset_size=2, n_components=5)
-
-
-@pytest.mark.parametrize(
-    ("changed", "code"),
-    [
-        ({"bandwidth": None}, "bandwidth.missing"),
-        ({"radius": 1.0}, "radius.automatic"),
-        ({"intrinsic_dim": "two"}, "intrinsic_dim.type"),
-        ({"subset_size": 30}, "subset_size.range"),
-        ({"X": None, "kernel": np.eye(30)}, "entry.automatic"),
-        ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "entry.automatic"),
-        ({"X": None, "graph": np.ones((30, 30))}, "entry.automatic"),
-        ({"X": np.repeat(plane(10, 2), 30, axis=0)}, "X.copies"),
-        ({"X": plane(15, 2)}, "points.too_few"),
-    ],
-    ids=lambda v: v if isinstance(v, str) else "",
-)
-def test_errors(changed, code):
-    with refused(code, (ValueError, TypeError)):
-        select_coordinates(**{"X": plane(40, 2), **changed})
-
-
-def test_a_dimension_above_the_size_asked_for_is_capped_with_a_warning():
-    with pytest.warns(IESWarning) as caught:
+        select_coordinates(plane(300, 2), bandwidth=0.7, intrinsic_dim=2, subset_size=2, n_components=5)
+    with warned("dimension.bounded"):
         found = select_coordinates(plane(1500, 3), subset_size=2, n_components=8, bandwidth=0.2)
-    assert any("seem to have 3 dimensions" in str(warning.message) for warning in caught)
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
 
 
-def test_parameters_by_themselves_are_those_of_the_automatic_run(strip, automatic):
+def test_errors():
+    for call, changed, code in (
+        (select_coordinates, {"bandwidth": None}, "bandwidth.missing"),
+        (select_coordinates, {"radius": 1.0}, "radius.automatic"),
+        (select_coordinates, {"intrinsic_dim": "two"}, "intrinsic_dim.type"),
+        (select_coordinates, {"subset_size": 30}, "subset_size.range"),
+        (select_coordinates, {"X": None, "kernel": np.eye(30)}, "entry.automatic"),
+        (select_coordinates, {"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "entry.automatic"),
+        (select_coordinates, {"X": None, "graph": np.ones((30, 30))}, "entry.automatic"),
+        (select_coordinates, {"X": np.repeat(plane(10, 2), 30, axis=0)}, "X.copies"),
+        (select_coordinates, {"X": plane(15, 2)}, "points.too_few"),
+        (estimate_dimension, {"sample_size": 0}, "sample_size.range"),
+        (estimate_parameters, {"bandwidth": -1}, "bandwidth.range"),
+        (estimate_parameters, {"magic": 1}, "keyword.unknown"),
+    ):
+        with refused(code, (ValueError, TypeError)):
+            call(**{"X": plane(40, 2), **changed})
+
+
+def test_parameters_by_themselves_are_those_of_the_automatic_run_and_what_is_given_is_not_looked_for(strip, automatic):
     found, chosen = estimate_parameters(strip[0]), automatic.diagnostics["automatic"]["chosen"]
     assert {name: getattr(found, name) for name in chosen} == chosen
     assert found.verdict == automatic.verdict and found.basis == automatic.diagnostics["automatic"]
     assert found.confidence.keys() == chosen.keys()
     assert all(judged.level in ("high", "fair", "low") and judged.facts for judged in found.confidence.values())
     assert estimate_dimension(strip[0]).value == chosen["intrinsic_dim"]
-
-
-def test_what_is_given_is_not_looked_for(strip):
     found = estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, n_components=8)
     assert (found.bandwidth, found.intrinsic_dim) == (0.2, 2) and found.confidence.keys() == {"subset_size"}
-    (panel,) = found.plot().axes
-    assert panel.get_title() == f"Coordinates: {found.subset_size}"
+    assert [row["subset_size"] for row in found.basis["sizes"]] and len(found.basis["scan"]) == 1
     with refused("parameters.given"):
         estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
 
 
-def test_wrong_estimates_are_refused():
-    X = plane(40, 2)
-    for call, code in (
-        (lambda: estimate_dimension(X, sample_size=0), "sample_size.range"),
-        (lambda: estimate_parameters(X, bandwidth=-1), "bandwidth.range"),
-    ):
-        with refused(code):
-            call()
-    with pytest.raises(TypeError):
-        estimate_parameters(X, magic=1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [f"D{k}" for k in range(1, 13)])
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_the_automatic_choice_is_as_good_as_the_published_one(name):
     data = datasets.load(name)
     given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
@@ -231,11 +185,10 @@ def test_the_automatic_choice_is_as_good_as_the_published_one(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["D1", "D7", "D8"])
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     """As good on all points as the published parameters on a quarter of them."""
-    data = datasets.load(name, n_samples=40_000)
-    few = datasets.load(name)
+    data, few = datasets.load(name, n_samples=40_000), datasets.load(name)
     given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     # a few of 40,000 points with noise in 13 columns are alone at any useful bandwidth
     automatic, published = select_coordinates(data.X, disconnected="largest"), select_coordinates(few.X, **given)
@@ -244,7 +197,7 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_many_columns_that_cannot_be_left_out_are_noted():
     X = plane(400, 2, noise=0.05, columns=301)
     found = select_coordinates(X, intrinsic_dim=2, subset_size=2, n_components=5, bandwidth="fixed")

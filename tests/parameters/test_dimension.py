@@ -1,7 +1,5 @@
 """Estimates of the intrinsic dimension and of a bandwidth from distances, each against a fact or brute force."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -15,12 +13,10 @@ from tests.manifolds import plane
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_local_spectrum_of_a_flat_sample_is_one_along_it_and_zero_across(d):
     """``exp(-r^2/eps^2)`` has variance eps^2/2 in every direction, seen from points far from the edges."""
-    rng = np.random.default_rng(d)
+    rng, eps = np.random.default_rng(d), 0.15 if d < 3 else 0.2
     X = np.column_stack([rng.uniform(-1, 1, (6000, d)), 0.01 * rng.normal(size=(6000, 2))])
-    eps = 0.15 if d < 3 else 0.2
     inner = np.flatnonzero((np.abs(X[:, :d]) < 1 - 3 * eps).all(axis=1))[:200]
-    inner = Distances(inner, cdist(X[inner], X))
-    spectrum = local_spectrum(X, inner, eps)
+    spectrum = local_spectrum(X, Distances(inner, cdist(X[inner], X)), eps)
     np.testing.assert_allclose(spectrum[:d].mean(), 1, atol=0.05)
     np.testing.assert_allclose(spectrum[d:].mean(), 0.01**2 / (eps**2 / 2), rtol=0.3)
 
@@ -35,18 +31,11 @@ def test_few_neighbours_do_not_flatten_the_spectrum(d):
     assert estimate_dimension(noisy).value == d
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_noise_below_the_threshold_is_not_counted(d):
-    X = plane(3000, d, noise=0.05)
-    found = estimate_dimension(X)
-    assert found.value == d
-    assert (found.curve[d:] < 0.45).all()
-
-
-def test_more_columns_than_points():
-    X = plane(300, 2, noise=1e-3, columns=400)
-    found = estimate_dimension(X)
-    assert found.value == 2
+def test_noise_below_the_threshold_is_not_counted():
+    for d in (2, 3):
+        found = estimate_dimension(plane(3000, d, noise=0.05))
+        assert found.value == d and (found.curve[d:] < 0.45).all()
+    assert estimate_dimension(plane(300, 2, noise=1e-3, columns=400)).value == 2  # more columns than points
 
 
 @pytest.mark.parametrize("times", [2, 3, 5])
@@ -73,16 +62,9 @@ def test_the_bandwidth_of_neighbours_has_the_degree_it_promises():
     assert mean_degree(everyone, eps) == pytest.approx(within - 1, abs=2 / 900)
     # a sample of points comes close
     assert degree_bandwidth(sampled_distances(X)) == pytest.approx(eps, rel=0.05)
-
-
-@pytest.mark.parametrize("n", [3, 4, 5])
-def test_a_point_is_no_copy_of_itself(n):
-    """A third of three points is the point itself, and its distance from itself is 0."""
-    X = np.random.default_rng(0).uniform(size=(n, 2))
-    assert degree_bandwidth(sampled_distances(X)) > 0
-
-
-def test_few_points_get_twenty_neighbours():
+    # few points get twenty neighbours
     X = plane(100, 2)
     eps = degree_bandwidth(sampled_distances(X))
     assert (cdist(X, X) <= 3 * eps * (1 + 1e-12)).sum() / 100 == pytest.approx(20, abs=0.02)
+    for n in (3, 4, 5):  # a third of three points is the point itself, whose distance from itself is 0
+        assert degree_bandwidth(sampled_distances(X[:n])) > 0

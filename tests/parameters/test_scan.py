@@ -1,7 +1,5 @@
 """What a chart leaves unexplained or loses, and how sizes and bandwidths are compared by it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -42,17 +40,10 @@ def whole(**facts):
 
 def scanned(*tables: dict[int, float], largest: int = 4, **facts) -> Scan:
     """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes, 2 or more."""
-    embedding = SimpleNamespace(eigenvalues=np.arange(20))
-    trials = [
-        whole(
-            bandwidth=2.0**k,
-            lost=lambda s, table=table: table[s],
-            limit=lambda s, table=table: Estimated(table[s], 0.0),
-            embedding=embedding,
-            share=1.0,
-        )
-        for k, table in enumerate(tables)
-    ]
+    known = {"embedding": SimpleNamespace(eigenvalues=np.arange(20)), "share": 1.0}
+    trials = [whole(bandwidth=2.0**k, lost=table.__getitem__, **known) for k, table in enumerate(tables)]
+    for trial in trials:
+        trial.limit = lambda s, trial=trial: Estimated(trial.lost(s), 0.0)
     return Scan(tuple(trials), {}, 1.0, (2, largest), **facts)
 
 
@@ -94,29 +85,17 @@ def test_a_scan_shows_how_far_the_eigenvectors_of_a_trial_are():
     assert shown == [("scan", done, 500) for done in (275, 200, 299)]
 
 
-def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
-    """One trial with given limits, whose error from few points is known, and a share of points on several sheets."""
-    trial = whole(
-        bandwidth=1.0,
-        lost=limits.__getitem__,
-        limit=lambda s: Estimated(limits[s], 0.0, resolution),
-        overlap=lambda s: overlap,
-        embedding=SimpleNamespace(eigenvalues=np.arange(20)),
-    )
-    return Scan((trial,), {}, 1.0, (2, 4))
-
-
 def test_few_points_do_not_make_a_sound_map_larger():
     """A gain of .03 counts if few points cannot feign it (resolution .005), or if the map has several sheets."""
-    limits = {2: 0.03, 3: 0.0, 4: 0.0}
-    assert map_of(limits, 0.005, 0.1).size == 3
-    assert map_of(limits, 0.05, 0.1).size == 2
-    assert map_of(limits, 0.05, SHEETS + 0.1).size == 3
-
-
-def test_two_more_coordinates_are_taken_where_one_alone_does_not_help():
-    assert map_of({2: 0.04, 3: 0.035, 4: 0.0}, 0.0, 0.9).size == 4
-    assert map_of({2: 0.04, 3: 0.035, 4: 0.025}, 0.0, 0.9).size == 2
+    for limits, resolution, overlap, size in (
+        ((0.03, 0.0, 0.0), 0.005, 0.1, 3), ((0.03, 0.0, 0.0), 0.05, 0.1, 2), ((0.03, 0.0, 0.0), 0.05, SHEETS + 0.1, 3),
+        ((0.04, 0.035, 0.0), 0.0, 0.9, 4), ((0.04, 0.035, 0.025), 0.0, 0.9, 2),  # two more, where one does not help
+    ):  # fmt: skip
+        tried = scanned(dict(enumerate(limits, 2)))
+        (only,) = tried.trials
+        only.limit = lambda s, only=only, resolution=resolution: Estimated(only.lost(s), 0.0, resolution)
+        only.overlap = lambda s, overlap=overlap: overlap
+        assert tried.size == size
 
 
 def test_a_blur_leaves_a_map_and_takes_away_digits():
@@ -130,8 +109,16 @@ def test_a_blur_leaves_a_map_and_takes_away_digits():
 
 
 def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
-    assert scanned({2: 0.1000}, {2: 0.0995}, {2: 0.2}).best(2).bandwidth == 1
-    assert scanned({2: 0.1000}, {2: 0.0950}, {2: 0.2}).best(2).bandwidth == 2
+    for left, best in ((0.0995, 1), (0.0950, 2)):
+        assert scanned({2: 0.1000}, {2: left}, {2: 0.2}).best(2).bandwidth == best
+    for left, best in ((0.23, 2), (0.4, 1)):  # a map without a fold is preferred where it loses little more
+        both = scanned({2: 0.2}, {2: left})
+        both.trials[0].is_folded = lambda s: True
+        assert both.best(2).bandwidth == best
+    thin = scanned({2: 0.3}, {2: 0.2})
+    thin.trials[1].is_thin = True  # a full trial that explains less than its thin one gives way
+    full = with_trial(thin, whole(bandwidth=2.0, lost=lambda s: 0.4))
+    assert thin.best(2).is_thin and full.best(2).bandwidth == 1 and [t.lost(2) for t in full.trials] == [0.3, 0.4]
 
 
 def test_a_narrow_choice_is_looked_at_more_closely():
@@ -153,18 +140,8 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     assert both.best(2).lost(2) == 0.4 and both.beside(2) == pytest.approx(1.5)  # a step away, as before
 
 
-def test_a_map_without_a_fold_is_preferred_where_it_loses_little_more():
-    for other, taken in ((0.23, 2.0), (0.4, 1.0)):
-        both = scanned({2: 0.2}, {2: other})
-        both.trials[0].is_folded = lambda s: True
-        assert both.best(2).bandwidth == taken
-
-
 def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():
-    """However little of the variance a narrow direction is."""
-    narrow = scanned({2: 0.5, 3: 0.1, 4: 0.1})
-    narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-    assert narrow.size == 3
-    still = scanned({2: 0.5, 3: 0.4, 4: 0.4})
-    still.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-    assert still.size == 2
+    for left, size in ((0.1, 3), (0.4, 2)):  # however little of the variance a narrow direction is
+        narrow = scanned({2: 0.5, 3: left, 4: left})
+        narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
+        assert narrow.size == size

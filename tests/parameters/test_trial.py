@@ -1,9 +1,6 @@
 """Wide bandwidths tried on some of the points: what that measures, what it costs, and that the choice is a full fit."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +9,10 @@ from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.array import sample_rows
 from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
-from ies_gpu.parameters.scan import FACTORS, Scan, with_trial
+from ies_gpu.parameters.scan import FACTORS
 from ies_gpu.parameters.trial import thin_trial, trial
 from ies_gpu.run.run import HeldLog, Inputs, Run, checked_points, fit
 from tests.manifolds import rectangle
-
-EVERY = pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 
 
 @contextmanager
@@ -31,13 +26,11 @@ def run_of(X, device="cpu", **options):
 @pytest.fixture
 def small(monkeypatch):
     """What counts from 4,000 or 5,000 points on, from 500 on."""
-    monkeypatch.setattr("ies_gpu.parameters.automatic.CHEAP", 500)
-    monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
-    monkeypatch.setattr("ies_gpu.parameters.scan.THIN_FROM", 500)
-    monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
+    for name, value in (("automatic.CHEAP", 500), ("scan.CHEAP", 500), ("scan.THIN_FROM", 500), ("trial.FEW", 250)):
+        monkeypatch.setattr(f"ies_gpu.parameters.{name}", value)
 
 
-@EVERY
+@pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 @pytest.mark.parametrize("self_loops", [True, False])
 def test_every_point_gets_the_mean_over_the_others_that_the_laplacian_takes(backend, self_loops):
     X, _, bandwidth = rectangle(600, 3.0, noise=0.2, degree=80)
@@ -117,13 +110,3 @@ def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
     np.testing.assert_allclose(given.coordinates, found.coordinates, atol=1e-8)
     row = next(row for row in report["scan"] if row["bandwidth"] == report["bandwidth"])
     assert row["fvu"] == report["fvu"] and row["mean_degree"] == found.diagnostics["mean_degree"]
-
-
-def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
-    def made(bandwidth, left, is_thin=False):
-        return SimpleNamespace(is_folded=lambda s: False, bandwidth=bandwidth, is_thin=is_thin, lost=lambda s: left)
-
-    scan = Scan((made(1.0, 0.3), made(2.0, 0.2, True)), {}, 1.0, (2, 2))
-    assert scan.best(2).is_thin
-    firm = with_trial(scan, made(2.0, 0.4))
-    assert firm.best(2).bandwidth == 1.0 and [t.lost(2) for t in firm.trials] == [0.3, 0.4]

@@ -1,27 +1,19 @@
 """The verdict on an automatic choice."""
 
-from __future__ import annotations
-
-import warnings
-
 import numpy as np
 import pytest
 
 import ies_gpu
 from benchmarks import shapes
 from benchmarks.strangers import chosen
-from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu import datasets, select_coordinates
 from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.findings import judgement_in, note, question_of, verdict_on
 from ies_gpu.parameters.judgement import dimension_findings, unexplained_variance
 from tests.said import warned
 from tests.thorough import first_of
 
-
-def test_a_plain_strip_is_sure_without_a_warning(automatic):
-    assert automatic.verdict == "sure"
-    assert [finding for finding in automatic.findings if finding.severity != "note"] == []
-    assert "verdict         sure" in repr(automatic)
+QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 
 
 def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():
@@ -51,15 +43,14 @@ def test_runs_without_points_have_a_verdict_and_a_wrong_dimension_is_seen(strip)
 
 def branches(n):
     """A walk that branches twice, with the affinities of its nearest neighbours, as cells that differentiate have."""
-    rng = np.random.default_rng(0)
+    rng, axes = np.random.default_rng(0), np.eye(6)
     t, branch = rng.uniform(size=n), rng.integers(0, 4, n)
-    ends = np.eye(6)[:4] + 0.8 * np.eye(6)[4 + np.arange(4) // 2]
-    X = np.where(t[:, None] < 0.4, t[:, None] * np.eye(6)[4 + branch // 2], 0.4 * np.eye(6)[4 + branch // 2])
-    X = X + np.maximum(t - 0.4, 0)[:, None] * ends[branch] + 0.02 * rng.normal(size=(n, 6))
+    first, second = axes[4 + branch // 2], axes[branch] + 0.8 * axes[4 + branch // 2]
+    X = np.minimum(t, 0.4)[:, None] * first + np.maximum(t - 0.4, 0)[:, None] * second + 0.02 * rng.normal(size=(n, 6))
     return ies_gpu.gaussian_kernel(ies_gpu.knn_graph(X, n_neighbors=15), bandwidth=0.1)
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # a tree has no two dimensions
+@QUIET  # a tree has no two dimensions
 def test_where_the_leading_coordinates_do_as_well_a_note_says_so_and_the_verdict_is_on_the_rest():
     found = select_coordinates(kernel=branches(640), intrinsic_dim=2, subset_size=4)
     assert found.subset != (0, 1, 2, 3) and found.judgement["needed"].level in ("fair", "bad")
@@ -68,20 +59,19 @@ def test_where_the_leading_coordinates_do_as_well_a_note_says_so_and_the_verdict
     assert verdict_on([note("choice.leading_as_good", "as good")]) == "sure"
 
 
+@QUIET
 def test_loops_are_left_out_where_many_coordinates_are_stray_with_them():
     """A sheet with heavy-tailed noise, as the principal components of cells have."""
     rng = np.random.default_rng(0)
     t, h = (rng.uniform(size=(1000, 2)) * [4, 1]).T
     X = np.column_stack([np.cos(t), np.sin(t), h, 0.06 * rng.standard_t(3, size=(1000, 20))])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IESWarning)
-        found = select_coordinates(X, intrinsic_dim=2, subset_size=2)
+    found = select_coordinates(X, intrinsic_dim=2, subset_size=2)
     assert found.diagnostics["parameters"]["self_loops"] is False
     assert "stray.without_loops" in {finding.code for finding in found.findings}
 
 
 @pytest.mark.parametrize("n", first_of(1000, 3000))
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@QUIET
 def test_more_coordinates_are_advised_exactly_where_all_of_them_lose_a_direction(n):
     """The width of a strip of 30:1 comes after some 30 waves along it."""
     strip = shapes.load("strip 30", n, 3)
@@ -94,7 +84,7 @@ def test_more_coordinates_are_advised_exactly_where_all_of_them_lose_a_direction
     assert n == 1000 or more.verdict != "doubtful"
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of its other warnings
+@QUIET  # of its other warnings
 def test_noise_in_all_directions_is_doubtful_and_says_why_in_one_warning():
     X = np.random.default_rng(0).normal(size=(600, 12))
     with warned("choice.doubtful") as said:
@@ -130,7 +120,4 @@ def test_no_shape_of_the_paper_is_taken_for_one_of_fewer_dimensions(name):
         data = datasets.load(name, n_samples=n)
         found = dimension_findings(ground_of_points(data.X, data.intrinsic_dim).values, data.intrinsic_dim)
         assert all(int(finding.advised["intrinsic_dim"]) > data.intrinsic_dim for finding in found)
-
-
-def test_where_nothing_can_be_seen_nothing_is_said():
-    assert dimension_findings(np.repeat(np.eye(2), 200, axis=0), 1) == []
+    assert dimension_findings(np.repeat(np.eye(2), 200, axis=0), 1) == []  # nothing can be seen of copies

@@ -1,7 +1,5 @@
 """What the tests of pictures share."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

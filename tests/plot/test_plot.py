@@ -1,7 +1,5 @@
 """Pictures show the numbers of the result, with labels, and need no display."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 
@@ -27,14 +25,9 @@ def panels(figure):
     return [axes for axes in figure.axes if axes.get_label() != "<colorbar>" and axes.get_xlabel()]
 
 
-# --- maps ------------------------------------------------------------------------------------------------------------
-
-
 def test_embedding_shows_the_chosen_coordinates(selection, data):
-    figure = drawn(plot.embedding(selection, colors=data.colors))
-    shown = panels(figure)
+    shown, (a, b) = panels(drawn(plot.embedding(selection, colors=data.colors))), selection.subset
     assert len(shown) == 2
-    a, b = selection.subset
     for axes, values in zip(shown, data.colors.values(), strict=True):
         marks = axes.collections[0]
         np.testing.assert_allclose(marks.get_offsets(), selection.embedding)
@@ -55,10 +48,10 @@ def test_any_set_can_be_drawn(selection, subset, count):
 
 
 def test_a_set_of_one_is_drawn_as_a_curve(selection):
-    axes = drawn(plot.embedding(replace(selection, subset=(0,), rotation=None))).axes[0]
+    axes = drawn(plot.embedding(one := replace(selection, subset=(0,), rotation=None))).axes[0]
     np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.coordinates[:, :2])
     assert "not in the set" in axes.get_ylabel()
-    only = replace(selection, subset=(0,), rotation=None, coordinates=selection.coordinates[:, :1])
+    only = replace(one, coordinates=selection.coordinates[:, :1])
     assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
 
 
@@ -104,25 +97,21 @@ def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection):
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
 
 
-@pytest.mark.parametrize("colors", [WORDS, np.linspace(0, 1, N)], ids=["classes", "numbers"])
-def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection, colors):
-    figure = Figure(figsize=(9, 4))
-    mine, other = figure.subplots(1, 2)
-    before = other.get_position().bounds
-    assert plot.embedding(selection, colors=colors, ax=mine, title="mine") is figure
-    assert mine.get_title(loc="left") == "mine"
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    key = mine.get_legend() or figure.axes[-1]
-    assert key.get_tightbbox(canvas.get_renderer()).x1 < other.get_tightbbox(canvas.get_renderer()).x0
-    assert other.get_position().bounds == before
-    for subset, wrong, code in (
-        ((0, 1, 2), colors, "ax.projection"),
-        ((0, 1, 2, 3), colors, "ax.panels"),
-        ((0, 1), {"a": WORDS, "b": WORDS}, "ax.panels"),
-    ):
+def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection):
+    for colors in (WORDS, np.linspace(0, 1, N)):
+        figure = Figure(figsize=(9, 4))
+        mine, other = figure.subplots(1, 2)
+        before = other.get_position().bounds
+        assert plot.embedding(selection, colors=colors, ax=mine, title="mine") is figure
+        assert mine.get_title(loc="left") == "mine"
+        (canvas := FigureCanvasAgg(figure)).draw()
+        key = mine.get_legend() or figure.axes[-1]
+        assert key.get_tightbbox(canvas.get_renderer()).x1 < other.get_tightbbox(canvas.get_renderer()).x0
+        assert other.get_position().bounds == before
+    two = {"a": WORDS, "b": WORDS}
+    for size, wrong, code in ((3, WORDS, "ax.projection"), (4, WORDS, "ax.panels"), (2, two, "ax.panels")):
         with refused(code):
-            plot.embedding(selection, subset, colors=wrong, ax=mine)
+            plot.embedding(selection, range(size), colors=wrong, ax=mine)
 
 
 def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
@@ -136,14 +125,10 @@ def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
                 getattr(plot, name)(what, ax=wrong)
 
 
-# --- path and volumes ------------------------------------------------------------------------------------------------
-
-
 def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
     figure = drawn(plot.path(selection))
     left, right = figure.axes
     thick = [line for line in left.lines if line.get_linewidth() == 3]
-    assert len(thick) == len(selection.path)
     for line, segment in zip(thick, selection.path, strict=True):
         zeta, loss = line.get_data()
         np.testing.assert_allclose(loss, segment.score - zeta * segment.penalty)
@@ -164,9 +149,8 @@ def test_path_draws_envelope_breakpoints_interval_and_regrets(selection):
 def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     """A single set for all zeta, and more sets than can be shown."""
     edges = [np.inf, *np.geomspace(100, 0.1, count - 1), 0.0]
-    path = tuple(
-        Segment((0, 1, k + 2), edges[k + 1], edges[k], 0.02 * k, 0.01 * (count - k) ** -2) for k in range(count)
-    )
+    values = [(edges[k + 1], edges[k], 0.02 * k, 0.01 * (count - k) ** -2) for k in range(count)]
+    path = tuple(Segment((0, 1, k + 2), *values[k]) for k in range(count))
     chosen, regrets = path[-3:][0], np.random.default_rng(0).normal(size=(N, count))
     changed = replace(
         selection, subset=chosen.subset, zeta=chosen.middle, zeta_interval=(chosen.low, None), path=path,
@@ -187,9 +171,6 @@ def test_volumes_are_shares_of_all_points(selection):
     assert sum(heights) == pytest.approx(200)  # two sets, 100 % each
     one = drawn(plot.volumes(replace(selection, bases=None), np.array(selection.subset)))  # needs no bases
     assert len(one.axes[0].get_legend().get_texts()) == 1
-
-
-# --- the user's Matplotlib -------------------------------------------------------------------------------------------
 
 
 def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(selection, monkeypatch):

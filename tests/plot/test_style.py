@@ -1,7 +1,5 @@
 """What colours points: classes get a legend, numbers a colour bar, and what is missing is grey."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +19,7 @@ WORDS = np.array(["b", "a", "c"])[np.arange(N) % 3]
 
 
 def legend(axes):
-    found = axes.get_legend()
-    return None if found is None else [text.get_text() for text in found.get_texts()]
+    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 LONG = "c1" + 5000 * "0"  # more digits than Python converts
@@ -64,7 +61,7 @@ def test_names_are_labels_and_no_formulas(selection):
 def test_missing_values_are_grey_and_counted(selection, nothing):
     words, numbers = WORDS.astype(object), np.linspace(0, 1, N).astype(object)
     if nothing is np.ma.masked:  # what is behind a mask
-        words, numbers = np.ma.masked_array(words, np.arange(N) < 7), np.ma.masked_array(numbers, np.arange(N) < 7)
+        words, numbers = (np.ma.masked_array(values, np.arange(N) < 7) for values in (words, numbers))
     else:
         words[:7], numbers[:7] = nothing, nothing
     axes = drawn(plot.embedding(selection, colors=words)).axes[0]
@@ -78,7 +75,8 @@ def test_missing_values_are_grey_and_counted(selection, nothing):
 
 def test_of_too_many_classes_the_smallest_are_joined_in_grey(selection):
     hundred = [str(k % 100) for k in range(N)]
-    for most, found in ((12, colourings(hundred, N)[0]), (36, colourings(hundred, N, most=36)[0])):
+    for most in (12, 36):
+        (found,) = colourings(hundred, N, most=most)
         assert len(found.classes) == most and found.classes[-1] == f"{101 - most} others"
         assert (found.values == most - 1).sum() == (101 - most) * N // 100
     axes = drawn(plot.embedding(selection, colors=[f"cell{k}" for k in range(N)])).axes[0]
@@ -92,14 +90,13 @@ def test_the_report_has_the_same_colours():
 
 
 def test_colours_of_other_points_are_refused(selection):
-    with refused("colors.shape"):
-        plot.embedding(selection, colors=np.arange(N + 1.0))
     # where points were left out, how many the input had is not known for sure
     part = replace(selection, diagnostics=selection.diagnostics | {"graph_components": 2})
     for count in (N, N + 1):
         assert len(colourings_of(np.arange(float(count)), part)[0].values) == N
-    with refused("colors.shape"):
-        colourings_of(np.arange(N - 1.0), part)
+    for result, count in ((selection, N + 1), (part, N - 1)):
+        with refused("colors.shape"):
+            plot.embedding(result, colors=np.arange(float(count)))
 
 
 def test_a_column_without_any_value_is_drawn_in_grey(selection):

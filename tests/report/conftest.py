@@ -1,7 +1,5 @@
 """Results to show, and a real browser."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page in a real browser: it opens offline, and slider, table and marks do what they say."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -79,7 +77,7 @@ def slide(browser, number):
     browser.execute_async_script(READY)
 
 
-def test_it_loads_nothing(page):
+def test_it_loads_nothing_and_names_are_words_never_markup(page):
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert page.execute_script("return report.runs[0].map.n") == 1000
     page.execute_async_script(
@@ -87,11 +85,7 @@ def test_it_loads_nothing(page):
         "image.src = 'http://127.0.0.1:9/x.png'"
     )
     assert any("Content Security Policy" in line["message"] for line in page.get_log("browser"))
-
-
-def test_names_are_words_never_markup(page):
-    assert page.find_element("id", "title").text == HOSTILE
-    assert page.title == HOSTILE
+    assert page.find_element("id", "title").text == page.title == HOSTILE
     options = page.find_elements("css selector", ".colours option")
     assert HOSTILE in [option.get_attribute("textContent") for option in options]
     assert page.find_elements("css selector", ".key b, .key script, option script, h1 script") == []
@@ -208,10 +202,8 @@ def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
 
 def test_lamps_lead_to_what_was_found(fresh, diagnosis, strip):
     for line in fresh.find_elements("css selector", ".stable .bar-line"):  # a share of all, not of the largest
-        fill = line.find_element("css selector", "i").get_attribute("style")
-        assert float(fill.removeprefix("width: ").removesuffix("%;")) == pytest.approx(
-            float(line.text.split()[-1].removesuffix("%")), abs=0.51
-        )
+        fill = line.find_element("css selector", "i").get_attribute("style").removeprefix("width: ").removesuffix("%;")
+        assert float(fill) == pytest.approx(float(line.text.split()[-1].removesuffix("%")), abs=0.51)
     lamps = fresh.find_elements("css selector", ".lamps button")
     levels = [*(strip[0].judgement[name].level for name in ("rank", "shape")), "fair"]  # 70 of 100 refits
     assert [lamp.get_attribute("data-level") for lamp in lamps] == levels
@@ -288,24 +280,23 @@ def test_two_runs_side_by_side_share_slider_and_marks(browser, strip, torus, tmp
     assert browser.execute_script("return report.runs.map(r => r.marks.length)") == [2, 3]
 
 
-@pytest.mark.parametrize("s", [1, 4])
-def test_one_and_four_coordinates_have_a_picture(browser, tmp_path, s):
+def test_one_and_four_coordinates_have_a_picture(browser, tmp_path):
     t = np.linspace(0, 1, 300)[:, None]
-    known = {"intrinsic_dim": 1, "subset_size": s, "bandwidth": 0.05, "n_components": 6}
-    shown(browser, tmp_path, select_coordinates(np.hstack([t, 0.3 * t**2]), **known))
-    assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
+    for s, axes in ((1, 2), (4, 3)):
+        known = {"intrinsic_dim": 1, "subset_size": s, "bandwidth": 0.05, "n_components": 6}
+        shown(browser, tmp_path, select_coordinates(np.hstack([t, 0.3 * t**2]), **known))
+        assert browser.execute_script("return report.runs[0].map.axes.length") == axes
 
 
-@pytest.mark.parametrize("width", [400, 1300])
-def test_nothing_sticks_out_at_any_width(browser, torus, tmp_path, width):
+def test_nothing_sticks_out_at_any_width(browser, torus, tmp_path):
     shown(browser, tmp_path, torus)  # sets of three are wider than those of two
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    )
-    browser.execute_async_script(READY)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     hidden = "const e = document.querySelector('.ranking .scroll'); return e.scrollWidth - e.clientWidth"
-    assert browser.execute_script(hidden) <= 0
+    for width in (400, 1300):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.execute_async_script(READY)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.execute_script(hidden) <= 0
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 

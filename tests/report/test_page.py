@@ -1,7 +1,5 @@
 """What goes into the page: the numbers of the result, packed, and words that cannot become markup."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
@@ -48,8 +46,8 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     path = tmp_path / "report.html"
     write_report(load(tmp_path / "run.npz"), path, points=X, colors=colors, title="caf\udce9.npz")  # no text
     text = path.read_text()
-    assert "caf?.npz" in text
     run = content(text)["runs"][0]
+    assert "caf?.npz" in text
     assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta
     assert [s["score"] for s in run["path"]] == [s.score for s in selection.path]
     assert [s["regret"] for s in run["path"]] == selection.regret_percentiles.tolist()
@@ -63,6 +61,9 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     assert {tuple(v["subset"]) for v in run["volumes"]} >= {s.subset for s in selection.path}
     without = content(report_page(replace(selection, bases=None)))["runs"][0]
     assert [tuple(v["subset"]) for v in without["volumes"]] == [selection.subset]
+    # the ranking says which members are functions of others: on a strip, the slow coordinates follow the first
+    told = dict(zip(map(tuple, run["ranking"]["sets"]), run["ranking"]["redundant"], strict=True))
+    assert told[0, 1] == "φ₂ follows φ₁" and told[selection.subset] == ""
 
 
 @pytest.mark.thorough
@@ -83,7 +84,7 @@ def test_100_000_points_fit(strip):
 
 def test_the_page_names_what_does_not_fit(strip, tmp_path):
     selection, X, _ = strip
-    cases = [
+    for code, wrong in (
         ("points.rows", {"points": X[:-1]}),
         ("points.other_points", {"points": X[::-1]}),
         ("points.not_finite", {"points": X * np.nan}),
@@ -94,17 +95,13 @@ def test_the_page_names_what_does_not_fit(strip, tmp_path):
         ("diagnosis.other", {"diagnosis": diagnose(replace(selection, coordinates=selection.coordinates[:, ::-1]))}),
         ("selection.type", {"compare": "run.npz"}),
         ("output.ending", {"path": tmp_path / "report.htm"}),
-    ]
-    for code, wrong in cases:
+    ):
         with refused(code, (TypeError, ValueError)):
             selection.to_html(**{"path": tmp_path / "report.html"} | wrong)
     assert list(tmp_path.iterdir()) == []
-    assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
-
-
-def test_angles_have_colours_of_their_own(strip):
-    colors = {"angle": np.linspace(0, 360, 1000), "x": strip[1][:, 0]}
-    columns = content(report_page(strip[0], colors=colors))["runs"][0]["columns"]
+    # angles have colours of their own, and a column without values none
+    colors = {"angle": np.linspace(0, 360, 1000), "x": X[:, 0], "nothing": None}
+    columns = content(report_page(selection, colors=colors))["runs"][0]["columns"]
     assert [column["ramp"] for column in columns] == [list(CYCLIC), None]
 
 
@@ -121,14 +118,11 @@ def test_what_differs_is_listed_the_answer_first(strip):
 def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_first(strip, torus):
     selection, X, colors = strip
     other = replace(selection, diagnostics=selection.diagnostics | {"points_digest": "of others"})
-    cases = [
-        (selection, {"points": X, "colors": colors}, ""),
-        (other, {}, ""),
-        (other, {"points": X}, "input"),
-        (other, {"colors": colors}, "colours"),
-        (torus, {"points": X, "colors": colors}, "input and colours"),
-    ]
-    for second, given, missing in cases:
+    both = {"points": X, "colors": colors}
+    for second, given, missing in (
+        (selection, both, ""), (other, {}, ""), (other, {"points": X}, "input"),
+        (other, {"colors": colors}, "colours"), (torus, both, "input and colours"),
+    ):  # fmt: skip
         run = content(report_page(selection, compare=second, **given))["runs"][1]
         shared = bool(given) and not missing
         assert (run["input"] is not None) == shared and len(run["columns"]) == 2 * shared
@@ -158,10 +152,3 @@ def test_what_a_run_found_is_not_taken_back(strip):
         run = replace(selection, diagnostics=selection.diagnostics | {"verdict": "sure", "judgement": told})
         told = content(report_page(run, diagnosis=found))["runs"][0]
         assert (told["verdict"], told["answers"]["shape"]["level"]) == levels
-
-
-def test_the_ranking_says_which_members_are_functions_of_others(strip):
-    """On a strip, the slow coordinates follow the first."""
-    ranking = content(report_page(strip[0]))["runs"][0]["ranking"]
-    told = dict(zip(map(tuple, ranking["sets"]), ranking["redundant"], strict=True))
-    assert told[0, 1] == "φ₂ follows φ₁" and told[strip[0].subset] == ""
