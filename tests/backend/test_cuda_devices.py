@@ -81,17 +81,30 @@ ON_HOST = {
 }  # fmt: skip
 
 
-def there(values):
+def there(values, device="cuda:1"):
     """Arrays on the second device."""
-    with get_backend("cuda:1").active():
-        return sent(values, get_backend("cuda:1"))
+    with get_backend(device).active():
+        return sent(values, get_backend(device))
 
 
-def called(at, name):
-    """What a function makes of its usual arguments, sent to the second device."""
+def called(name, device="cuda:1", **known):
+    """What a function makes of its usual arguments, sent to a device, but for those that are known there."""
     function, own = calls()[name]
-    known = {"selection": at.selection} if "selection" in own else {}
-    return function(**there({key: value for key, value in own.items() if key not in known}), **known)
+    known = {key: value for key, value in known.items() if key in own}
+    return function(**there({key: value for key, value in own.items() if key not in known}, device), **known)
+
+
+def assert_as_on_the_cpu(name, found):
+    """Compare with what the function makes of its usual arguments, where that is the same up to rounding."""
+    if name.startswith(SIGNS) or name in ("backend_of", "diagnose", "selection_stability", "umap_init"):
+        return
+    function, own = calls()[name]
+    numbers = [[x for x in leaves(to_host(part)) if not isinstance(x, str | dict)] for part in (found, function(**own))]
+    for ours, theirs in zip(*numbers, strict=True):
+        if scipy.sparse.issparse(theirs):
+            ours, theirs = ours.toarray(), theirs.toarray()
+        if isinstance(theirs, np.ndarray | np.number | int | float):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
 
 
 def cells(at, *, sparse: bool = False) -> SimpleNamespace:
@@ -147,18 +160,10 @@ def test_a_kernel_on_the_other_device_would_be_noticed(at):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_answer_where_the_arrays_live_and_as_on_the_cpu(at, name):
-    found = called(at, name)
+    found = called(name, selection=at.selection)
     assert devices_in(found) == (set() if name in ANSWERS else {1})
     assert at.machine.current == 0
-    function, own = calls()[name]
-    if name.startswith(SIGNS) or name in ("backend_of", "diagnose", "selection_stability", "umap_init"):
-        return
-    numbers = [[x for x in leaves(to_host(part)) if not isinstance(x, str | dict)] for part in (found, function(**own))]
-    for ours, theirs in zip(*numbers, strict=True):
-        if scipy.sparse.issparse(theirs):
-            ours, theirs = ours.toarray(), theirs.toarray()
-        if isinstance(theirs, np.ndarray | np.number | int | float):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
+    assert_as_on_the_cpu(name, found)
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
