@@ -119,14 +119,13 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
         if stability.subset != selection.subset:
             text = f"stability is of {names_text(stability.subset)}, not of {names_text(selection.subset)}"
             raise refusal("stability.other", text, "pass that of this selection")
-    if diagnosis is None:
-        return
-    style.check_kind("diagnosis", diagnosis, Diagnosis)
-    examined, members = style.unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
-    mine = [style.unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
-    if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
-        text = "diagnosis is of other points or coordinates than the selection"
-        raise refusal("diagnosis.other", text, "diagnose this selection")
+    if diagnosis is not None:
+        style.check_kind("diagnosis", diagnosis, Diagnosis)
+        examined, members = style.unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
+        mine = [style.unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
+        if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
+            text = "diagnosis is of other points or coordinates than the selection"
+            raise refusal("diagnosis.other", text, "diagnose this selection")
 
 
 def marks_of(selection: Selection) -> Diagnosis | None:
