@@ -27,8 +27,7 @@ class Parameters:
     confidence : dict of str to Judged
         For each parameter that was found, a ``level`` ("high", "fair" or "low") and the ``facts`` behind it.
     basis : dict
-        What was compared: the bandwidths tried (``"scan"``), the local spectrum (``"spectrum"``), the sizes
-        (``"sizes"``) and more; the same as ``diagnostics["automatic"]`` of a result.
+        What was compared, such as ``"scan"``, ``"spectrum"`` and ``"sizes"``: a result's ``diagnostics["automatic"]``.
     """
 
     bandwidth: float | str

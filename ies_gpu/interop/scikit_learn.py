@@ -349,6 +349,9 @@ class DiffusionMap(SpectralTransformer):
 class IndependentCoordinates(SpectralTransformer):
     """The few eigenvectors of a diffusion map that give a smooth map of full rank and vary slowest.
 
+    For fewer than 100 points "auto" means a bandwidth that keeps the graph in one piece, dimension 2 (1 if there is one
+    column), and as many coordinates as dimensions, with a warning.
+
     Parameters
     ----------
     n_components : int, default=20
@@ -369,11 +372,6 @@ class IndependentCoordinates(SpectralTransformer):
     intrinsic_dim_, subset_size_ : int
         The dimension and the number of coordinates that were used.
     {fitted}
-
-    Notes
-    -----
-    For fewer than 100 points "auto" means a bandwidth that keeps the graph in one piece, dimension 2 (1 if there is one
-    column), and as many coordinates as dimensions, with a warning.
 
     Examples
     --------

@@ -84,8 +84,7 @@ def report_page(
     colours = style.colourings_of(colors, selection, CLASSES)
     width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
     rows = shown_rows(selection, width, several)
-    found = stability, diagnosis or marks_of(selection)
-    runs = [content_of(selection, names[0], rows, X, colours, *found)]
+    runs = [content_of(selection, names[0], rows, X, colours, stability, diagnosis or marks_of(selection))]
     if compare is not None:
         same = np.array_equal(on_host(compare.points), on_host(selection.points))
         rows = rows if same else shown_rows(compare, width, several)
@@ -107,8 +106,7 @@ def differences(first: Selection, second: Selection) -> list[tuple[str, str, str
         known["eigenvectors"] = [str(selection.coordinates.shape[1])]
         settings = {name: [short(value)] for name, value in selection.diagnostics.get("parameters", {}).items()}
         each.append({label: in_symbols("; ".join(texts)) for label, texts in (known | settings).items()})
-    left = {"settings", "features", *PRINTED, *ON_PAGE}
-    rest = [label for label in {**each[0], **each[1]} if label not in left]
+    rest = [label for label in {**each[0], **each[1]} if label not in {"settings", "features", *PRINTED, *ON_PAGE}]
     order = dict.fromkeys(["set", *PRINTED, "points", *rest])
     both = [(label, *(one.get(label, "none") for one in each)) for label in order]
     return [(label, a, b) for label, a, b in both if a != b]
@@ -121,14 +119,13 @@ def check_found(selection: Selection, stability: Stability | None, diagnosis: Di
         if stability.subset != selection.subset:
             text = f"stability is of {names_text(stability.subset)}, not of {names_text(selection.subset)}"
             raise refusal("stability.other", text, "pass that of this selection")
-    if diagnosis is None:
-        return
-    style.check_kind("diagnosis", diagnosis, Diagnosis)
-    examined, members = style.unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
-    mine = [style.unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
-    if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
-        text = "diagnosis is of other points or coordinates than the selection"
-        raise refusal("diagnosis.other", text, "diagnose this selection")
+    if diagnosis is not None:
+        style.check_kind("diagnosis", diagnosis, Diagnosis)
+        examined, members = style.unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
+        mine = [style.unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection))]
+        if len(examined) != len(selection.points) or not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
+            text = "diagnosis is of other points or coordinates than the selection"
+            raise refusal("diagnosis.other", text, "diagnose this selection")
 
 
 def marks_of(selection: Selection) -> Diagnosis | None:

@@ -162,15 +162,10 @@ def test_a_flat_map_of_few_points_is_not_called_clean():
         assert sound.clean and not sound.undecided
 
 
-@pytest.fixture(scope="module")
-def thin():
-    X = ies_gpu.datasets.load("D1", n_samples=1000).X
-    return X, ies_gpu.select_coordinates(X, **SIZES, bandwidth=0.6)
-
-
-def test_the_points_give_the_graph_of_the_run_if_memory_can_hold_it(thin):
+def test_the_points_give_the_graph_of_the_run_if_memory_can_hold_it():
     """A run does without the sparse matrix where it is too large, and so must its diagnosis."""
-    X, selection = thin
+    X = ies_gpu.datasets.load("D1", n_samples=1000).X
+    selection = ies_gpu.select_coordinates(X, **SIZES, bandwidth=0.6)
     laplacian = ies_gpu.laplacian_of_points(X, bandwidth=0.6)
     for subset in (("phi1", "phi7"), ("phi1", "phi2")):
         given, found = diagnose(selection, laplacian=laplacian, subset=subset), diagnose(selection, X=X, subset=subset)

@@ -67,15 +67,11 @@ def test_points_that_the_fit_left_out(strip):
         selection_stability(fit, X=points)
 
 
-def test_a_subsample_without_a_map_does_not_end_the_others(strip):
-    points, fit = strip
+def test_subsamples_without_a_map_are_told_and_do_not_end_the_others(strip):
+    """A line whose points reach two steps: a third of them never holds together, and its parts are tiny."""
     unlucky = mock.Mock(side_effect=[NotConvergedError("no eigenvectors"), refusal("points.too_few", "few points")])
     for _ in range(2):
-        assert chosen_by(unlucky, points, np.arange(500), fit.coordinates, {}) is None
-
-
-def test_subsamples_that_fall_apart_are_told():
-    """A line whose points reach two steps: a third of them never holds together, and its parts are tiny."""
+        assert chosen_by(unlucky, strip[0], np.arange(500), strip[1].coordinates, {}) is None
     points = np.linspace(0, 1, 150)[:, None]
     fit = ies_gpu.select_coordinates(points, intrinsic_dim=1, subset_size=1, bandwidth=2.1 / 3 / 149, n_components=6)
     found = selection_stability(fit, X=points, n_refits=3)

@@ -45,8 +45,7 @@ def test_a_url_is_shown_without_its_secrets(url):
         read_points(url)
     assert not [text for text in (*told, str(caught.value)) if "cret" in text]
 
-
-def test_a_url_that_pathlib_has_changed_is_refused_without_its_secrets():
+    # one that pathlib has changed is refused without its secrets
     for use in (read_points, load, lambda path: check_output(path, ".npz")):
         with refused("url.path") as caught:
             use(Path("https://me:secret@host/run.npz"))

@@ -203,7 +203,7 @@ def test_points_left_out_of_the_graph_count_as_new(strip):
         assert np.isnan(again).sum() == missing == np.isnan(again[-1]).sum()
 
 
-def test_few_points_are_guessed_with_a_warning(strip):
+def test_bandwidths_of_few_points_are_guessed_with_a_warning_and_of_neighbours_measured(strip):
     for estimator in (DiffusionMap(3), IndependentCoordinates()):
         with warned("points.guessed"):
             found = estimator.fit(strip.X[:60])
@@ -216,6 +216,11 @@ def test_few_points_are_guessed_with_a_warning(strip):
     DiffusionMap(3, bandwidth=4.0).fit(strip.X[:60])  # no warning, which would be an error
     with warned("points.fewer_components"):
         assert DiffusionMap(bandwidth=5.0, radius=14.0).fit(strip.X[:15]).embedding_.shape == (15, 13)
+    with warned("points.fewer_neighbors"):
+        DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
+    # the bandwidth of nearest neighbours is the median distance to the last
+    nearest = np.sort(pairwise_distances(strip.X), axis=1)[:, 20]
+    assert DiffusionMap(4, n_neighbors=20).fit(strip.X).bandwidth_ == pytest.approx(np.median(nearest), rel=1e-9)
 
 
 @QUIET
@@ -296,14 +301,6 @@ def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops):
     np.testing.assert_allclose(fitted.transform(strip.X), fitted.embedding_, rtol=0, atol=1e-6)
     near = fitted.transform(strip.X[:9] + 0.01)
     assert np.abs(near - fitted.embedding_[:9]).max() < 0.2  # near their neighbours
-
-
-def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(strip):
-    fitted = DiffusionMap(4, n_neighbors=20).fit(strip.X)
-    nearest = np.sort(pairwise_distances(strip.X), axis=1)
-    assert fitted.bandwidth_ == pytest.approx(np.median(nearest[:, 20]), rel=1e-9)
-    with warned("points.fewer_neighbors"):
-        DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
 
 
 def test_nearest_neighbours_of_scikit_learn_in_a_pipeline(strip):

@@ -12,15 +12,10 @@ from benchmarks.paper.llr import llr_ranking
 from benchmarks.paper.procrustes import procrustes_error
 
 
-@pytest.fixture
-def wave(rng):
-    """phi1, a function of it, an independent one, and a function of phi1 and phi3."""
+def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(rng):
+    """Of phi1, a function of it, an independent one, and a function of phi1 and phi3."""
     x, y = rng.uniform(0, np.pi, (2, 800))
-    return np.column_stack([np.cos(x), np.cos(2 * x), np.cos(y), np.cos(x) * np.cos(y)])
-
-
-def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(wave):
-    found = llr_ranking(wave)
+    found = llr_ranking(np.column_stack([np.cos(x), np.cos(2 * x), np.cos(y), np.cos(x) * np.cos(y)]))
     assert found.residuals[0] == 1 and found.residuals[2] == pytest.approx(1, abs=0.1)
     assert found.residuals[1] < 0.1 and found.residuals[3] < 0.2  # cos 2x = 2 cos^2 x - 1
     assert set(found.order[:2]) == {0, 2}

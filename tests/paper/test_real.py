@@ -12,17 +12,13 @@ from benchmarks.paper.real import fill
 from benchmarks.paper.real_cases import CASES, features, mirror_set, torsion_r2
 
 
-def four_atoms(n, rng):
-    """A chain of four atoms whose torsion turns freely, and whose first angle swings."""
-    turn, bend = rng.uniform(-np.pi, np.pi, n), rng.uniform(1.2, 2.0, n)
-    a = np.column_stack([np.sin(bend), 0 * bend, np.cos(bend)])
-    b, c = np.zeros((n, 3)), np.tile([0.0, 0, -1.5], (n, 1))
-    return np.stack([a, b, c, np.column_stack([np.cos(turn), -np.sin(turn), np.full(n, -2.0)])], axis=1)
-
-
 @pytest.fixture
 def folder(tmp_path, rng):
-    R = four_atoms(700, rng)
+    """A chain of four atoms whose torsion turns freely, and whose first angle swings; and spectra."""
+    turn, bend = rng.uniform(-np.pi, np.pi, 700), rng.uniform(1.2, 2.0, 700)
+    a = np.column_stack([np.sin(bend), 0 * bend, np.cos(bend)])
+    b, c = np.zeros((700, 3)), np.tile([0.0, 0, -1.5], (700, 1))
+    R = np.stack([a, b, c, np.column_stack([np.cos(turn), -np.sin(turn), np.full(700, -2.0)])], axis=1)
     (tmp_path / "chain").mkdir()
     np.savez(tmp_path / "chain" / "m.npz", R=R, z=np.array([1, 6, 6, 1]), q=R[:, 3, 0])
     t, u = rng.uniform(0, 1, (2, 700))

@@ -108,7 +108,7 @@ def two_strips(gap):
     return np.vstack([points[:500], points[500:] + [0, gap, 0]])
 
 
-def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
+def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted_or_another_bandwidth_joins_it():
     given = {"n_components": 8, "intrinsic_dim": 2, "subset_size": 2}
     stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
     for X, way in ((two_strips(500.0), "auto"), (stray, "raise")):
@@ -118,12 +118,8 @@ def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
         with warned("graph.left_out"):
             found = select_coordinates(stray, disconnected=way, **given)
         assert len(found.points) == 1000
-
-
-def test_bandwidths_that_break_the_graph_are_left_out():
-    """Two strips that only the larger bandwidths join: the smaller ones are named with the reason."""
-    X = two_strips(1.25)
-    found = select_coordinates(X, n_components=8, intrinsic_dim=2, subset_size=2)
+    # two strips that only the larger bandwidths join: the smaller ones are named with the reason
+    found = select_coordinates(two_strips(1.25), **given)
     left_out = found.diagnostics["automatic"]["left_out"]
     assert found.diagnostics["graph_components"] == 1
     assert left_out and all("parts" in row["reason"] for row in left_out)
@@ -131,9 +127,12 @@ def test_bandwidths_that_break_the_graph_are_left_out():
 
 
 @QUIET
-def test_a_nearly_complete_graph_is_named_and_a_dimension_above_the_size_asked_for_is_capped():
+def test_a_nearly_complete_graph_and_many_columns_are_named_and_a_dimension_above_the_size_is_capped():
+    known = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 5}
     with warned("graph.complete"):
-        select_coordinates(plane(300, 2), bandwidth=0.7, intrinsic_dim=2, subset_size=2, n_components=5)
+        select_coordinates(plane(300, 2), bandwidth=0.7, **known)
+    found = select_coordinates(plane(400, 2, noise=0.05, columns=301), bandwidth="fixed", **known)
+    assert "columns.many" in [finding.code for finding in found.findings]
     with warned("dimension.bounded"):
         found = select_coordinates(plane(1500, 3), subset_size=2, n_components=8, bandwidth=0.2)
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
@@ -195,13 +194,6 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     assert len(automatic.points) > 0.999 * len(data.X)
     assert automatic.diagnostics["automatic"]["carried"]["holds"]
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05
-
-
-@QUIET
-def test_many_columns_that_cannot_be_left_out_are_noted():
-    X = plane(400, 2, noise=0.05, columns=301)
-    found = select_coordinates(X, intrinsic_dim=2, subset_size=2, n_components=5, bandwidth="fixed")
-    assert "columns.many" in [finding.code for finding in found.findings]
 
 
 def test_a_far_point_among_many_is_left_out_with_a_warning():

@@ -19,6 +19,11 @@ def test_a_chart_explains_everything_and_noise_nothing():
     assert unexplained_variance(X, np.exp(flat)) < 0.01
     # independent coordinates: the mean of 10 others is off by 1 + 1/10 of the variance
     assert unexplained_variance(X, rng.normal(size=(2000, 2))) == pytest.approx(1.1, abs=0.05)
+    # values hidden in the sixth digit of a coordinate are found by nearest neighbours, but not after a blur of 1 %
+    values, spikes = flat[:, :1], np.where(np.arange(2000) < 5, 1.0, 0.0)[:, None]
+    assert unexplained_variance(values, spikes + 1e-6 * values) < 0.05
+    assert unexplained_variance(values, spikes + 1e-6 * values, blur=0.01) > 0.9
+    assert unexplained_variance(values, values, blur=0.01) < 0.01
     assert unexplained_variance(X, flat[:, :1]) == pytest.approx(1.1 * X[:, 2].var() / X.var(axis=0).sum(), rel=0.1)
 
 
@@ -70,9 +75,7 @@ def test_of_many_points_no_more_bandwidths_are_tried_than_can_be_visibly_better(
     assert skipped(0.9 * VISIBLE, is_thin=True) == [False, False]  # one of all points may show what it does not
     assert skipped(0.3, 0.3) == [True, False] and skipped(0.2, 0.3) == [False, False]
     assert skipped(0.9 * VISIBLE, has_many=False) == skipped(0.3, 0.3, has_many=False) == [False, False]
-
-
-def test_the_only_trial_is_alone_where_others_gave_no_graph():
+    # the only trial is alone where others gave no graph
     one = scanned({2: 0.3}, largest=2)
     assert not one.is_alone and replace(one, left_out={2.0: "in parts"}).is_alone
     assert not replace(scanned({2: 0.05}, largest=2, has_many=True), left_out={2.0: "not tried"}).is_alone
@@ -96,16 +99,10 @@ def test_few_points_do_not_make_a_sound_map_larger():
         only.limit = lambda s, only=only, resolution=resolution: Estimated(only.lost(s), 0.0, resolution)
         only.overlap = lambda s, overlap=overlap: overlap
         assert tried.size == size
-
-
-def test_a_blur_leaves_a_map_and_takes_away_digits():
-    """Values hidden in the sixth digit of a coordinate are found by nearest neighbours, but not after a blur of 1 %."""
-    rng = np.random.default_rng(2)
-    values, spikes = rng.uniform(size=(1000, 1)), np.zeros((1000, 1))
-    spikes[:5] = 1.0
-    assert unexplained_variance(values, spikes + 1e-6 * values) < 0.05
-    assert unexplained_variance(values, spikes + 1e-6 * values, blur=0.01) > 0.9
-    assert unexplained_variance(values, values, blur=0.01) < 0.01
+    for left, size in ((0.1, 3), (0.4, 2)):  # one that brings a lost direction back, however little of the variance
+        narrow = scanned({2: 0.5, 3: left, 4: left})
+        narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
+        assert narrow.size == size
 
 
 def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
@@ -138,10 +135,3 @@ def test_a_narrow_choice_is_looked_at_more_closely():
         both = with_trial(both, whole(bandwidth=2 ** (0.25 * k), lost=lambda s: 0.5))
     assert [t.bandwidth for t in both.trials] == sorted(2 ** (0.25 * k) for k in (-2, -1, 0, 1, 2))
     assert both.best(2).lost(2) == 0.4 and both.beside(2) == pytest.approx(1.5)  # a step away, as before
-
-
-def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():
-    for left, size in ((0.1, 3), (0.4, 2)):  # however little of the variance a narrow direction is
-        narrow = scanned({2: 0.5, 3: left, 4: left})
-        narrow.trials[0].limit = lambda s: Estimated(0.001, 0.0)
-        assert narrow.size == size

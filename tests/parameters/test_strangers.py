@@ -38,16 +38,12 @@ def test_a_few_outliers_are_left_out_and_named(count):
     assert found.diagnostics["parameters"]["disconnected"] == "most"
 
 
-def test_more_than_a_few_are_an_error_before_long_work():
+def test_more_than_a_few_are_an_error_before_long_work_and_one_with_a_given_bandwidth_has_advice_that_works():
     points, seen = moved_away(int(1.5 * SCATTERED[0] * len(STRIP))), []
     with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(points, progress=lambda stage, *_: seen.append(stage))
     assert "eigenvectors" not in seen
-
-
-def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
-    points = moved_away(1)
-    known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15}
+    points, known = moved_away(1), {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15}
     with refused("graph.disconnected", DisconnectedGraphError) as told:
         select_coordinates(points, **known)
     assert told.value.finding.advised == {"disconnected": "'largest'"}  # a bandwidth would join nearly all pairs
@@ -158,6 +154,7 @@ def test_the_ratio_of_two_densities():
     assert unevenness(sampled_distances(np.repeat(square[:20], 150, axis=0)), 2) == 1  # copies
 
 
+@QUIET
 def test_it_is_followed_where_that_explains_more(followed):
     X, flat, found = followed
     report = found.diagnostics["automatic"]
@@ -169,10 +166,7 @@ def test_it_is_followed_where_that_explains_more(followed):
     given = select_coordinates(X, device="cpu", **report["chosen"])
     assert given.subset == found.subset
     np.testing.assert_allclose(given.coordinates, found.coordinates, atol=1e-8)
-
-
-@QUIET
-def test_it_is_not_followed_where_that_explains_less():
+    # where following it explains less, it is not followed
     report = select_coordinates(shapes.load("uneven density", 1000, 2).X, device="cpu").diagnostics["automatic"]
     assert not report["local"]["taken"] and report["local"]["fvu"] > report["fvu"]
     assert report["chosen"]["bandwidth"] == report["bandwidth"]

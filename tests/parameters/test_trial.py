@@ -50,7 +50,7 @@ def test_every_point_gets_the_mean_over_the_others_that_the_laplacian_takes(back
     np.testing.assert_allclose(got, K @ Y / K.sum(axis=1, keepdims=True), atol=1e-9)
 
 
-def test_it_explains_what_the_full_trial_explains():
+def test_it_explains_what_the_full_one_does_and_there_is_none_where_points_are_out_of_reach_or_rows_in_parts():
     X, _, bandwidth = rectangle(2400, 4.3, noise=0.1, degree=240)
     with run_of(X, n_components=12) as (run, Z):
         full = trial(Z, bandwidth, 2, run, HeldLog(), "raise")
@@ -59,9 +59,6 @@ def test_it_explains_what_the_full_trial_explains():
         assert thin.fvu(2) == pytest.approx(full.fvu(2), abs=0.001)  # of the variance
         assert thin.limit(2).value == pytest.approx(full.limit(2).value, abs=0.002)
         assert thin.overlap(2) == pytest.approx(full.overlap(2), abs=0.02)
-
-
-def test_there_is_none_where_some_points_are_out_of_reach_or_the_rows_in_parts():
     X, _, bandwidth = rectangle(600, 3.0, degree=60)
     X = np.vstack([X, X[:1] + [2.9 * bandwidth, 0, 2.9 * bandwidth]])
     with run_of(X, n_components=6) as (run, Z):

@@ -16,10 +16,6 @@ from tests.thorough import first_of
 QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 
 
-def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():
-    assert {answer.level for answer in judgement_in({"automatic": None}).values()} == {"unchecked"}
-
-
 def entries(X, bandwidth, neighbors):
     """The same points as a graph, as a kernel, and as a Laplacian with its eigenvectors."""
     graph = ies_gpu.knn_graph(X, n_neighbors=neighbors)
@@ -57,6 +53,8 @@ def test_where_the_leading_coordinates_do_as_well_a_note_says_so_and_the_verdict
     assert found.verdict == "doubtful" and "choice.leading_as_good" in {finding.code for finding in found.findings}
     assert all(question_of(finding) != "needed" for finding in found.findings if finding.is_doubt)
     assert verdict_on([note("choice.leading_as_good", "as good")]) == "sure"
+    # files of versions that did not ask say that nothing was checked
+    assert {answer.level for answer in judgement_in({"automatic": None}).values()} == {"unchecked"}
 
 
 @QUIET

@@ -105,18 +105,15 @@ def test_the_page_names_what_does_not_fit(strip, tmp_path):
     assert [column["ramp"] for column in columns] == [list(CYCLIC), None]
 
 
-def test_what_differs_is_listed_the_answer_first(strip):
-    selection = strip[0]
+def test_what_differs_is_listed_the_answer_first(strip, torus):
+    selection, X, colors = strip
     known = selection.diagnostics | {"verdict": "doubtful"}
     other = replace(selection, subset=(0, 5), rotation=None, diagnostics=known)
     rows = content(report_page(selection, compare=other))["differ"]
     assert rows[0] == ["set", "{φ₁, φ₇}", "{φ₁, φ₆}"] and rows[1][0] == "verdict" and rows[1][2].startswith("doubtful")
     assert all(first != second for _, first, second in rows)
     assert content(report_page(selection, compare=selection))["differ"] == []
-
-
-def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_first(strip, torus):
-    selection, X, colors = strip
+    # a second run of other points shows neither input nor colours of the first
     other = replace(selection, diagnostics=selection.diagnostics | {"points_digest": "of others"})
     both = {"points": X, "colors": colors}
     for second, given, missing in (
