@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
@@ -131,7 +132,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_coordinates)
             The coordinates of the training points.
         """
-        return self.fit(X, y).embedding_
+        return self._for_output(self.fit(X, y).embedding_)
 
     @at_home
     def transform(self, X: Array) -> Array:
@@ -148,7 +149,12 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             Their coordinates.
         """
         check_is_fitted(self)
-        return self._extend(self._input(X, reset=False))
+        return self._for_output(self._extend(self._input(X, reset=False)))
+
+    def _for_output(self, coordinates: Array) -> Array:
+        """Return coordinates, on the host if scikit-learn makes a table of them: it cannot of an array on a GPU."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return coordinates if chosen == "default" else backend_of(coordinates).to_host(coordinates)
 
     def inverse_transform(self, X: Array) -> Array:
         """Return points that have given coordinates: means of the 10 training points with the nearest ones.

@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression
@@ -246,14 +247,20 @@ def test_parameters_are_checked_in_fit(make, strip):
                 made.fit(strip.X[:n])
 
 
-def test_arrays_on_the_device_stay_there(cupy, strip):
+def test_tables_of_arrays_on_the_device(cupy, strip):
+    """Which scikit-learn cannot make: it takes arrays of the host only."""
     points = cupy.asarray(strip.X[:500])
     mapped = DiffusionMap(bandwidth=0.9, n_components=8).fit(points)
     back = mapped.transform(points[:5])
-    assert isinstance(back, cupy.ndarray)
     np.testing.assert_allclose(back.get(), mapped.embedding_[:5].get(), rtol=0, atol=1e-8)
     with pytest.raises(ValueError, match="2 features"):
         mapped.transform(points[:9, :2])
+    with config_context(transform_output="pandas"):
+        first = mapped.transform(points[:5])
+    for table in (first, mapped.set_output(transform="pandas").transform(points[:5])):
+        assert isinstance(table, pandas.DataFrame) and list(table.columns)[:2] == ["phi1", "phi2"]
+        np.testing.assert_allclose(table.to_numpy(), back.get(), atol=1e-12)
+    assert isinstance(mapped.set_output(transform="default").transform(points[:5]), cupy.ndarray)
 
 
 def test_precomputed_distances_in_a_search_and_in_parts(strip):
