@@ -21,7 +21,6 @@ from .laplacian import (
     SparseMatrix,
     apply_gaussian,
     check_laplacian,
-    facts_of,
     normalise,
     reorder,
     with_diagonal,
@@ -164,7 +163,7 @@ def laplacian_of_given(value: Array, options: Options, do: Do) -> Laplacian:
         rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(rows.used)
     found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)
-    facts = facts_of(parts, degree, [ONE_WAY] * one_way)
+    facts = {"graph_components": parts, "mean_degree": degree, "approximations": [ONE_WAY] * one_way, "storage": {}}
     found = with_transition(found, found.operator, rows=rows, facts=facts)
     return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found
 
@@ -208,7 +207,8 @@ def given_map(
     if len(Y) != (n := laplacian.shape[0]):
         raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_values(eigenvalues, Y)
-    facts = facts_of(None, laplacian.operator.nnz / len(Y) - 1)
+    degree = laplacian.operator.nnz / len(Y) - 1
+    facts = {"graph_components": None, "mean_degree": degree, "approximations": [], "storage": {}}
     with backend.active():
         laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
         Y = laplacian.rows.to_device(Y)
