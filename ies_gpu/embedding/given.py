@@ -108,16 +108,13 @@ def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
     """Return a CSR of distances with every pair on both sides, and whether it was not; the two must agree."""
     backend = backend_of(matrix.data)
     pattern = backend.csr(backend.xp.ones(matrix.nnz), matrix.indices, matrix.indptr, matrix.shape)
-    if not bool(((pattern - pattern.T).data != 0).any()):
-        check_symmetric(name, matrix, stored_zeros=True)
-        return matrix, False
-    both, apart = both_ways(matrix)
-    if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
-        text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
-        raise refusal(f"{name}.asymmetric", text, "keep one of them")
-    if bool((both.data < 0).any()):
-        raise refusal(f"{name}.negative", f"{name} must not have negative entries, got {float(both.data.min()):g}")
-    return both, True
+    if one_way := bool(((pattern - pattern.T).data != 0).any()):
+        matrix, apart = both_ways(matrix)
+        if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
+            text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
+            raise refusal(f"{name}.asymmetric", text, "keep one of them")
+    check_symmetric(name, matrix, stored_zeros=True)
+    return matrix, one_way
 
 
 def both_ways(matrix: Array) -> tuple[Array, float]:
