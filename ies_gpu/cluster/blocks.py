@@ -117,8 +117,8 @@ class Points:
 @step("order")
 def partition(team: Team, source: Source, options: Options) -> list[Any]:
     """Return the blocks as futures of ``Points``, none of them empty; points without a shape are refused."""
-    step = max(1, source.n // SAMPLE)
-    sample = np.concatenate(team.gather(team.map(lambda _, X: X[::step], source.chunks)))
+    stride = max(1, source.n // SAMPLE)
+    sample = np.concatenate(team.gather(team.map(lambda _, X: X[::stride], source.chunks)))
     check_sample(sample, source.n, options)
     count = team.block_count(source.n)
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), *cuts_of(sample, count))

@@ -65,8 +65,8 @@ class TopLevel(Level):
                 looks.append(calls(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), Y.parts))
             if step == 1:
                 Y = Y[:, :8]
-        step = max(1, self.n // SAMPLE)
-        some = team.gather(team.map(lambda _, look: look[::step], looks[0]))
+        stride = max(1, self.n // SAMPLE)
+        some = team.gather(team.map(lambda _, look: look[::stride], looks[0]))
         self.cells = team.map(own_cells, *looks, float(np.median(np.concatenate(some))), self.graph.roots, self.length)
         counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
         shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())

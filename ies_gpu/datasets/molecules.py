@@ -181,7 +181,7 @@ def pairwise_distances(R: Array) -> Array:
     def lengths(backend: Backend, R: Array) -> list[Array]:
         return [backend.xp.linalg.norm(R[:, first] - R[:, second], axis=2)]
 
-    return _swept(backend, lengths, R, 64.0, pairs)
+    return _swept(backend, lengths, R, 64.0, pairs, "R.far", "too far apart for a distance")
 
 
 @at_home
@@ -224,7 +224,7 @@ def planar_angles(R: Array) -> Array:
         # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
         return [2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))]
 
-    return _swept(backend, angles, R, 200.0, corners, "R.coincide", "and two of them coincide, so they have no angle")
+    return _swept(backend, angles, R, 200.0, corners, "R.coincide", "two of which coincide, so they have no angle")
 
 
 @at_home
@@ -267,8 +267,8 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
         size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
         return [xp.concatenate([(side * right).sum(axis=2) / size for side in (left, first)], axis=1)]
 
-    why = "and three of them are on one line, so they have no torsion"
-    return _swept(backend, features, R, 800.0, named, "R.straight", why, "leave the chain out")
+    why = "three of which are on one line, so they have no torsion: leave the chain out"
+    return _swept(backend, features, R, 800.0, named, "R.straight", why)
 
 
 def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]]:
@@ -348,15 +348,15 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
         tell(warning("molecule.mirrored", f"{text}lose the sign of torsions", "torsion_features keeps it"))
 
 
-def _swept(backend: Backend, work: Any, R: Array, size: float, atoms: np.ndarray, code: str = "", *why: str) -> Array:
+def _swept(backend: Backend, work: Any, R: Array, size: float, atoms: np.ndarray, code: str, why: str) -> Array:
     """Return features of frames, made in blocks of ``size`` bytes for each of some atoms; an error where one is NaN."""
     with backend.active():
         found = backend.sweep(work, R, bytes_per_row=size * len(atoms), stage="features", rows=1)[0]
         found = backend.xp.ascontiguousarray(found)  # NumPy may lay out what an index has picked in any order
-    frames, columns = np.nonzero(to_host(found != found)) if code else ((), ())
+    frames, columns = np.nonzero(to_host(found != found))
     if len(frames):
         those = tuple(atoms[columns[0] % len(atoms)].tolist())
-        raise refusal(code, f"R: frame {frames[0]} has the atoms {those}, {why[0]}", *why[1:])
+        raise refusal(code, f"R: frame {frames[0]} has the atoms {those}, {why}")
     return found
 
 

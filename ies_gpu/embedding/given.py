@@ -21,7 +21,6 @@ from .laplacian import (
     SparseMatrix,
     apply_gaussian,
     check_laplacian,
-    facts_of,
     normalise,
     reorder,
     with_diagonal,
@@ -109,16 +108,13 @@ def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
     """Return a CSR of distances with every pair on both sides, and whether it was not; the two must agree."""
     backend = backend_of(matrix.data)
     pattern = backend.csr(backend.xp.ones(matrix.nnz), matrix.indices, matrix.indptr, matrix.shape)
-    if not bool(((pattern - pattern.T).data != 0).any()):
-        check_symmetric(name, matrix, stored_zeros=True)
-        return matrix, False
-    both, apart = both_ways(matrix)
-    if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
-        text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
-        raise refusal(f"{name}.asymmetric", text, "keep one of them")
-    if bool((both.data < 0).any()):
-        raise refusal(f"{name}.negative", f"{name} must not have negative entries, got {float(both.data.min()):g}")
-    return both, True
+    if one_way := bool(((pattern - pattern.T).data != 0).any()):
+        matrix, apart = both_ways(matrix)
+        if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
+            text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
+            raise refusal(f"{name}.asymmetric", text, "keep one of them")
+    check_symmetric(name, matrix, stored_zeros=True)
+    return matrix, one_way
 
 
 def both_ways(matrix: Array) -> tuple[Array, float]:
@@ -164,7 +160,7 @@ def laplacian_of_given(value: Array, options: Options, do: Do) -> Laplacian:
         rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(rows.used)
     found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)
-    facts = facts_of(parts, degree, [ONE_WAY] * one_way)
+    facts = {"graph_components": parts, "mean_degree": degree, "approximations": [ONE_WAY] * one_way, "storage": {}}
     found = with_transition(found, found.operator, rows=rows, facts=facts)
     return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found
 
@@ -208,7 +204,8 @@ def given_map(
     if len(Y) != (n := laplacian.shape[0]):
         raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_values(eigenvalues, Y)
-    facts = facts_of(None, laplacian.operator.nnz / len(Y) - 1)
+    degree = laplacian.operator.nnz / len(Y) - 1
+    facts = {"graph_components": None, "mean_degree": degree, "approximations": [], "storage": {}}
     with backend.active():
         laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
         Y = laplacian.rows.to_device(Y)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -333,6 +334,11 @@ def essential_columns(X: Array) -> Array:
     Z = (X - centre) @ axes[:, :kept]
     lost = ((X - centre) ** 2).sum(axis=1) - (Z * Z).sum(axis=1)
     return Z if float(lost.max()) <= 100 * LOST**2 * float(squares.sum(axis=1).mean()) else X
+
+
+def pieces(X: Array) -> Iterator[Array]:
+    """Yield points piece by piece: a mapped file may be larger than the memory that is free."""
+    return (backend_of(X).asarray(X[first : first + TILE_COLUMNS]) for first in range(0, len(X), TILE_COLUMNS))
 
 
 def is_mapped(X: Array) -> bool:

@@ -319,11 +319,6 @@ def normalise(kernel: Matrix, bandwidth: float | None, alpha: float = 1.0) -> La
     return Laplacian(kernel.scale_rows_and_columns(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
-def facts_of(parts: int | None, degree: float, approximations: Any = (), storage: Any = None) -> dict[str, Any]:
-    made = {"approximations": list(approximations), "storage": storage or {}}
-    return {"graph_components": parts, "mean_degree": degree} | made
-
-
 @step(
     "products", kernel="spmm", again=False,  # tiles have no single entries
     audit=lambda K, *_: audit_products(K.matrix, K.backend) if K.has_matrix else None,

@@ -22,26 +22,8 @@ from ..validation import check_choice, check_flag, check_integer, check_length, 
 from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighbourhoods
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
-from .graph import (
-    GROWTH,
-    TILE_COLUMNS,
-    is_mapped,
-    ordered_radius_graph,
-    points_in_metric,
-    rescale_to_radius,
-    sort_in_space,
-)
-from .laplacian import (
-    Laplacian,
-    Matrix,
-    Rows,
-    SparseMatrix,
-    apply_gaussian,
-    facts_of,
-    normalise,
-    with_transition,
-    without_loops,
-)
+from .graph import GROWTH, is_mapped, ordered_radius_graph, pieces, points_in_metric, rescale_to_radius, sort_in_space
+from .laplacian import Laplacian, Matrix, Rows, SparseMatrix, apply_gaussian, normalise, with_transition, without_loops
 from .local import LocalKernel, local_laplacian, nearest_kernel
 from .parts import PARTS, SCATTERED, STRAY, largest_part, tell_left_out
 from .tiles import TILE, TiledMatrix
@@ -160,7 +142,8 @@ def connected_kernel(
     if len(used) < n_input:
         tell_left_out(count, len(used), n_input, used)
     degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
-    facts = facts_of(count or None, degree, kernel.approximations, storage)
+    facts = {"graph_components": count or None, "mean_degree": degree, "storage": storage}
+    facts["approximations"] = list(kernel.approximations)
     return kernel, Rows(n_input, used, backend.to_host(order), True), facts
 
 
@@ -219,8 +202,7 @@ def sampled_rows(n: int) -> np.ndarray:
 def refuse_alike(X: Array, some: Array, n: int, bandwidth: float) -> None:
     """Raise if the mean weight of pairs is so near 1 that each of some points is as near to X as any other."""
     backend, total = backend_of(X), 0.0
-    for first in range(0, len(X), TILE_COLUMNS):
-        piece = backend.asarray(X[first : first + TILE_COLUMNS])
+    for piece in pieces(X):
         for point in some:
             ratio = (piece - point) / bandwidth
             total += float(backend.xp.exp(-(ratio * ratio).sum(axis=1)).sum())
@@ -235,11 +217,11 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
     _, reach, unit = rescale_to_radius(radius, X[:1])
     most = 4 * SURE if backend.is_remote else SURE  # there, to wait more often would take longer than to count
     step = max(1, min(most, int(backend.block_bytes() / (24 * len(X)))))
-    counts: list[np.ndarray] = []  # piece by piece: a mapped file may be larger than what its copies would leave free
+    counts: list[np.ndarray] = []
     for first in range(0, len(rows), step):
         some = X[backend.asarray(rows[first : first + step])] / unit
-        pieces = (backend.asarray(X[k : k + TILE_COLUMNS]) / unit for k in range(0, len(X), TILE_COLUMNS))
-        counts.append(backend.to_host(sum(backend.kernels.tile_graph(some, piece, reach)[0] for piece in pieces)))
+        found = (backend.kernels.tile_graph(some, piece / unit, reach)[0] for piece in pieces(X))
+        counts.append(backend.to_host(sum(found)))
         if sum(count.sum() for count in counts) > MANY and first + step >= SURE:
             break
     return np.concatenate(counts)

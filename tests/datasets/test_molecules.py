@@ -50,17 +50,15 @@ def test_torsion_is_the_angle_of_the_last_bond_about_the_middle_one(angle, rng):
 
 def chain(torsions):
     """Atoms in bonds of 1.5 Angstrom at the angle of a tetrahedron, one after the other (n, k + 3, 3)."""
-    bend, frames = np.arccos(-1 / 3), []
-    for row in torsions:
-        R = [np.array([1.5 * np.sin(bend), 0.0, 1.5 * (1 + 1 / 3)]), np.array([0.0, 0.0, 1.5]), np.zeros(3)]
-        for angle in row:
-            axis, side = (R[-1] - R[-2]) / 1.5, R[-3] - R[-2]
-            side = side - (side @ axis) * axis
-            side /= np.linalg.norm(side)
-            turned = np.cos(angle) * side + np.sin(angle) * np.cross(axis, side)
-            R.append(R[-1] + 1.5 * (np.sin(bend) * turned - np.cos(bend) * axis))
-        frames.append(R)
-    return np.array(frames)
+    bend = np.arccos(-1 / 3)
+    R = [np.tile(atom, (len(torsions), 1)) for atom in ([1.5 * np.sin(bend), 0, 2], [0, 0, 1.5], [0.0, 0, 0])]
+    for angle in torsions.T[:, :, None]:
+        axis, side = (R[-1] - R[-2]) / 1.5, R[-3] - R[-2]
+        side = side - (side * axis).sum(axis=1, keepdims=True) * axis
+        side /= np.linalg.norm(side, axis=1, keepdims=True)
+        turned = np.cos(angle) * side + np.sin(angle) * np.cross(axis, side)
+        R.append(R[-1] + 1.5 * (np.sin(bend) * turned - np.cos(bend) * axis))
+    return np.stack(R, axis=1)
 
 
 def test_a_molecule_and_its_mirror_image(rng, on):

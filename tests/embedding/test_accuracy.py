@@ -32,9 +32,8 @@ def linked(K: np.ndarray, sizes, pairs, weights) -> np.ndarray:
 
 
 def chain_of_blobs(m: int, k: int, dim: int, link: float) -> np.ndarray:
-    rng, sizes = np.random.default_rng(0), [m] * k
-    pairs = [(b, b + 1) for b in range(k - 1)]
-    return linked(blobs(rng, sizes, dim), sizes, pairs, [link * (b + 1) for b in range(k - 1)])
+    sizes, pairs = [m] * k, [(b, b + 1) for b in range(k - 1)]
+    return linked(blobs(np.random.default_rng(0), sizes, dim), sizes, pairs, [link * (b + 1) for b in range(k - 1)])
 
 
 def dense_pairs(laplacian: Laplacian) -> tuple[np.ndarray, np.ndarray]:
@@ -91,11 +90,10 @@ def test_a_faint_ring(n, bandwidth):
     q = np.exp(-((reach / bandwidth) ** 2))[:, None]
     k = np.repeat(np.arange(1, 6), 2)
     exact = (2 * q * (1 - np.cos(2 * np.pi * k * np.arange(1, 3)[:, None] / n))).sum(axis=0) / (1 + 2 * q.sum())
-    laplacian = laplacian_of_points(np.c_[np.cos(t), np.sin(t)], bandwidth=bandwidth, radius=10 * reach[1])
-    found, named = mapped(laplacian, 10)
+    ring = np.c_[np.cos(t), np.sin(t)]
+    found, named = mapped(laplacian_of_points(ring, bandwidth=bandwidth, radius=10 * reach[1]), 10)
     np.testing.assert_allclose(found.eigenvalues, exact, rtol=1e-8, atol=2e-15)
-    F = np.column_stack([np.cos(t), np.sin(t)]) / np.sqrt(n / 2)
-    inside = np.linalg.norm(F.T @ found.coordinates[:, :2], axis=0)
+    inside = np.linalg.norm(ring.T @ found.coordinates[:, :2], axis=0) / np.sqrt(n / 2)
     assert not named & {1, 2} and inside.min() > 0.9999
 
 
@@ -177,8 +175,7 @@ def test_copies_are_one_group():
 def test_entries_in_float32_say_what_is_possible():
     """Eigenvalues of 5e-7 are known to some digits, those of 5e-9 are lost in the rounding, and that is said."""
     for link, lost in ((1e-2, False), (1e-4, True)):
-        laplacian = graph_laplacian(chain_of_blobs(200, 6, 3, link))
-        rounded = graph_laplacian(chain_of_blobs(200, 6, 3, link))
+        laplacian, rounded = (graph_laplacian(chain_of_blobs(200, 6, 3, link)) for _ in range(2))
         rounded.transition.data = rounded.transition.data.astype(np.float32)
         found, named = mapped(rounded, 7)
         exact = diffusion_map(laplacian, n_components=7)

@@ -31,8 +31,7 @@ def test_diffusion_distances(on, rng, t):
     laplacian = graph_laplacian(kernel)
     pi = laplacian.weights / laplacian.weights.sum()
     root = np.sqrt(pi)
-    symmetric = root[:, None] * laplacian.transition.toarray() / root
-    values, vectors = np.linalg.eigh((symmetric + symmetric.T) / 2)
+    values, vectors = np.linalg.eigh(root[:, None] * laplacian.transition.toarray() / root)
     power = (vectors * np.abs(values) ** t) @ vectors.T / root[:, None] * root  # P^t
     Y, mu = (vectors / root[:, None])[:, :-1], values[:-1]
     Y = Y / np.linalg.norm(Y, axis=0)
@@ -53,25 +52,17 @@ def test_scale_changes_nothing_else(strip, unit, scale):
     np.testing.assert_allclose(np.linalg.norm(unit.coordinates, axis=0), 1, rtol=1e-12)
     if scale == "rms":
         np.testing.assert_allclose((other.coordinates**2).mean(axis=0), 1, rtol=1e-12)
-    a, b = ies_gpu.diagnose(other), ies_gpu.diagnose(unit)
-    np.testing.assert_allclose(a.collapse, b.collapse, rtol=1e-6)
-    new = strip[:20] + 0.05
-    np.testing.assert_allclose(
-        other.model(strip).transform(new), unit.model(strip).transform(new) * factors[0][list(unit.subset)],
-        rtol=1e-9,
-    )  # fmt: skip
+    np.testing.assert_allclose(ies_gpu.diagnose(other).collapse, ies_gpu.diagnose(unit).collapse, rtol=1e-6)
+    placed, again = (one.model(strip).transform(strip[:20] + 0.05) for one in (other, unit))
+    np.testing.assert_allclose(placed, again * factors[0][list(unit.subset)], rtol=1e-9)
 
 
 def test_scales_that_are_refused(strip):
-    late = {"diffusion_time": -1, "scale": "diffusion"}
-    wrong = {
-        "scale.choice": {"scale": "long"},
-        "diffusion_time.scale": {"diffusion_time": 2},
-        "diffusion_time.range": late,
-    }
-    for code, options in wrong.items():
+    for code, scale, time in (
+        ("scale.choice", "long", 1), ("diffusion_time.scale", "rms", 2), ("diffusion_time.range", "diffusion", -1),
+    ):  # fmt: skip
         with refused(code):
-            select_coordinates(strip, **KNOWN, **options)
+            select_coordinates(strip, **KNOWN, scale=scale, diffusion_time=time)
 
 
 def test_neither_seeds_nor_rows_decide_signs(strip, unit):
@@ -91,11 +82,9 @@ def test_other_samples_of_a_symmetric_strip_point_the_same_way():
 
 
 def test_the_rule_in_its_order(on, rng):
-    x = rng.uniform(-1, 1, 4000)
-    noise = rng.uniform(-1, 1, 4000)
-    X = np.column_stack([noise, x])
-    skewed, even, odd = -np.exp(3 * x) + np.exp(3 * x).mean(), np.cos(2 * np.pi * x), np.sin(np.pi / 2 * x)
-    even = even - even.mean()
+    x, noise = rng.uniform(-1, 1, (2, 4000))
+    X, skewed, even, odd = np.column_stack([noise, x]), -np.exp(3 * x), np.cos(2 * np.pi * x), np.sin(np.pi / 2 * x)
+    skewed, even = skewed - skewed.mean(), even - even.mean()
     Y = np.column_stack([skewed, even, odd])
     found = on(signs)(Y, X=X)
     assert found.tolist() == [-1, 1 if np.corrcoef(even, x**2 + noise**2)[0, 1] > 0 else -1, 1]
@@ -110,6 +99,5 @@ def test_a_grid_whose_coordinates_have_no_third_moment(on):
     x = np.linspace(0, 1, 60)
     Y = np.column_stack([np.cos(k * np.pi * (np.arange(60) + 0.5) / 60) for k in range(1, 6)])
     jitter = 1e-13 * np.random.default_rng(0).normal(size=Y.shape)
-    for flip in (1, -1):
-        np.testing.assert_array_equal(on(signs)(flip * Y + jitter, X=x[:, None]), flip * on(signs)(Y, X=x[:, None]))
-        np.testing.assert_array_equal(on(signs)(flip * Y + jitter), flip * on(signs)(Y))
+    for flip, X in ((1, None), (-1, None), (1, x[:, None]), (-1, x[:, None])):
+        np.testing.assert_array_equal(on(signs)(flip * Y + jitter, X=X), flip * on(signs)(Y, X=X))
