@@ -40,6 +40,8 @@ FUNCTIONS = [
     if not name.startswith(("Selection.", "Model.", "plot.", *KINDS, "anndata.")) and {"path", "name"}.isdisjoint(own)
 ]  # fmt: skip
 SIGNS = ("diffusion_map", "smallest_eigenpairs", "tangent_bases", "riemannian_metric", "select")  # of eigenvectors
+WITHOUT = (*SIGNS, "backend_of", "diagnose", "umap_init")
+COMPARED = [name for name in FUNCTIONS if not name.startswith(WITHOUT)]
 # methods, and functions in other ways
 ON_DEVICE = {
     "radius_graph(cosine)": lambda at: ies_gpu.radius_graph(at.X, radius=0.3, metric="cosine"),
@@ -81,17 +83,27 @@ ON_HOST = {
 }  # fmt: skip
 
 
-def there(values):
-    """Arrays on the second device."""
-    with get_backend("cuda:1").active():
-        return sent(values, get_backend("cuda:1"))
+def there(values, device="cuda:1"):
+    """Arrays on a device, by default the second."""
+    with get_backend(device).active():
+        return sent(values, get_backend(device))
 
 
-def called(at, name):
-    """What a function makes of its usual arguments, sent to the second device."""
+def called(name, *, selection=None, device="cuda:1"):
+    """What a function makes of its usual arguments, sent to a device."""
     function, own = calls()[name]
-    known = {"selection": at.selection} if "selection" in own else {}
-    return function(**there({key: value for key, value in own.items() if key not in known}), **known)
+    known = {"selection": selection} if "selection" in own else {}
+    return function(**there({key: value for key, value in own.items() if key not in known}, device), **known)
+
+
+def assert_as_on_the_cpu(name, found):
+    function, own = calls()[name]
+    numbers = [[x for x in leaves(to_host(part)) if not isinstance(x, str | dict)] for part in (found, function(**own))]
+    for ours, theirs in zip(*numbers, strict=True):
+        if scipy.sparse.issparse(theirs):
+            ours, theirs = ours.toarray(), theirs.toarray()
+        if isinstance(theirs, np.ndarray | np.number | int | float):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
 
 
 def cells(at, *, sparse: bool = False) -> SimpleNamespace:
@@ -147,18 +159,11 @@ def test_a_kernel_on_the_other_device_would_be_noticed(at):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_answer_where_the_arrays_live_and_as_on_the_cpu(at, name):
-    found = called(at, name)
+    found = called(name, selection=at.selection)
     assert devices_in(found) == (set() if name in ANSWERS else {1})
     assert at.machine.current == 0
-    function, own = calls()[name]
-    if name.startswith(SIGNS) or name in ("backend_of", "diagnose", "selection_stability", "umap_init"):
-        return
-    numbers = [[x for x in leaves(to_host(part)) if not isinstance(x, str | dict)] for part in (found, function(**own))]
-    for ours, theirs in zip(*numbers, strict=True):
-        if scipy.sparse.issparse(theirs):
-            ours, theirs = ours.toarray(), theirs.toarray()
-        if isinstance(theirs, np.ndarray | np.number | int | float):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
+    if name in COMPARED:
+        assert_as_on_the_cpu(name, found)
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
