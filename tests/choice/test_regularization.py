@@ -8,8 +8,7 @@ import pytest
 from ies_gpu import leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
 from ies_gpu.choice.criterion import candidate_subsets, penalties
 from ies_gpu.choice.regularization import first_acceptable
-from tests.manifolds import frames, lines
-from tests.said import refused
+from tests.manifolds import lines
 
 
 def test_ties_go_to_the_smaller_penalty_then_to_the_first():
@@ -56,18 +55,3 @@ def test_where_no_segment_is_acceptable_none_is_named():
     path = regularization_path(scores, sets, values)
     assert first_acceptable(np.full(len(path), 0.5)) is None
     assert first_acceptable(np.r_[0.5, np.zeros(len(path) - 1)]) == 1
-
-
-@pytest.mark.parametrize(
-    ("n", "subsets", "candidates", "code"),
-    [
-        (5, [[0]], [[0], [1]], "subsets.size"),
-        (5, [[0, 1]], [[0], [1]], "candidates.size"),
-        (5, [[0, 1]], [[0, 1, 2]], "candidates.size"),
-        (5, [[0, 1]], [[0, 9]], "candidates.range"),
-        (1, [[0, 1]], [[0, 1]], "bases.shape"),
-    ],
-)
-def test_the_regret_refuses_what_has_none(rng, n, subsets, candidates, code):
-    with refused(code):
-        leave_one_out_regret(frames(rng, n, 4, 2), subsets, candidates=candidates)

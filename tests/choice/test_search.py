@@ -209,17 +209,33 @@ def test_equal_coordinates_and_equal_eigenvalues(rng, search):
     assert zeros.subset == (0, 1, 2)  # every set has lost rank everywhere: the penalty decides
 
 
-def test_wrong_arguments(rng):
-    U, values = frames(rng)
-    for search, wrong, code in (
-        (search_greedy, {"subset_size": 1}, "subset_size.range"),
-        (search_submodular, {"zeta": -1.0}, "zeta.range"),
-        (search_branch_and_bound, {"node_limit": -1}, "node_limit.range"),
-        (search_greedy, {"eigenvalues": values[:-1]}, "eigenvalues.number"),
-        (search_greedy, {"bases": U[:1]}, "bases.shape"),  # leaving one out must leave one
-    ):
-        with refused(code):
-            search(**{"bases": U, "eigenvalues": values, "subset_size": 3} | wrong)
+def searched(search, **wrong):
+    return lambda U, values: search(**{"bases": U, "eigenvalues": values, "subset_size": 3} | wrong)
+
+
+def regret(subsets, candidates, n=60):
+    return lambda U, _: leave_one_out_regret(U[:n], subsets, candidates=candidates)
+
+
+@pytest.mark.parametrize(("code", "call"), [
+    ("subset_size.range", searched(search_greedy, subset_size=1)),
+    ("zeta.range", searched(search_submodular, zeta=-1.0)),
+    ("node_limit.range", searched(search_branch_and_bound, node_limit=-1)),
+    ("eigenvalues.number", searched(search_greedy, eigenvalues=np.arange(8.0))),
+    ("bases.shape", searched(search_greedy, bases=np.ones((1, 9, 2)))),  # leaving one out must leave one
+    *((f"subsets.{code}", lambda U, _, subset=subset: score_subsets(U, [subset]))
+      for subset, code in (([0, 9], "range"), ([1, 1], "repeated"), ([0], "size"), ([-1, 0], "range"))),
+    ("bases.shape", lambda U, _: score_subsets(U[:0], [[0, 1]])),
+    ("search.too_many", lambda *_: candidate_subsets(100, 12)),
+    ("subsets.size", regret([[0]], [[0], [1]])),
+    ("candidates.size", regret([[0, 1]], [[0], [1]])),
+    ("candidates.size", regret([[0, 1]], [[0, 1, 2]])),
+    ("candidates.range", regret([[0, 1]], [[0, 9]])),
+    ("bases.shape", regret([[0, 1]], [[0, 1]], n=1)),
+])  # fmt: skip
+def test_wrong_arguments(rng, code, call):
+    with refused(code):
+        call(*frames(rng))
 
 
 # --- many instances: tangent bases of D1 to D12, and frames without structure ---

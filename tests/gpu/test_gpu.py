@@ -22,29 +22,25 @@ from ies_gpu.cli import selftest
 from ies_gpu.findings import OutOfMemoryError
 from ies_gpu.validation import check_points
 from tests.backend.test_cuda import (  # noqa: F401 - collected here as well, for a real device
+    test_arrays_on_the_device_are_seen_without_a_copy_and_results_join_them,
     test_dense_graphs_run_as_tiles,
-    test_device_arrays_may_be_worked_on_by_the_cpu,
-    test_device_arrays_stay_on_the_device,
     test_other_entries_run_on_the_device,
     test_the_largest_part_of_a_disconnected_graph,
 )
-from tests.backend.test_cuda_devices import FUNCTIONS, assert_as_on_the_cpu, called
+from tests.backend.test_cuda_devices import COMPARED, assert_as_on_the_cpu, called
 from tests.backend.test_tangents_and_scores import (  # noqa: F401
     test_leading_eigenpairs,
     test_scores_of_every_dimension_and_size,
 )
 from tests.backends import SIZES, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
-from tests.validation.hostile import calls
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_public_functions_agree_with_the_cpu(name):
-    known = {"selection": called("select_coordinates", "cuda")} if "selection" in calls()[name][1] else {}
-    assert_as_on_the_cpu(name, called(name, "cuda", **known))
+@pytest.mark.parametrize("name", COMPARED)
+def test_functions_take_and_return_device_arrays_and_agree_with_the_cpu(cupy, name):
+    assert_as_on_the_cpu(name, called(name, device="cuda:0"))
 
 
 @pytest.mark.parametrize("kernel", TYPES)
