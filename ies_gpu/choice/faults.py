@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from ..backend import backend_of
 from ..backend.array import Array, column_units, sample_rows
@@ -342,22 +342,35 @@ def find_folds(bases: np.ndarray, jacobian: np.ndarray, near: np.ndarray) -> Fol
 def orientation(bases: np.ndarray, near: np.ndarray) -> np.ndarray | None:
     """Return signs (n,) that make tangent bases (n, m, d) point alike; None where no signs do.
 
-    Signs are carried along a tree of neighbours whose bases are alike, and then settled by what all neighbours say. The
-    few points that have no such neighbours, or a part of their own, get 0.
+    Only bases that are alike count. The few points that have no such neighbours, or a part of their own, get 0.
     """
-    near = near[:, :FEW]
+    alike = likeness(bases, near[:, :FEW])
+    alike[np.abs(alike) < ALIKE] = 0
+    signs = carried(bases, alike, near[:, :FEW])
+    torn = alike * signs[:, None] * signs[near[:, :FEW]] < 0
+    return signs if (signs != 0).mean() >= JOINED and torn.mean() <= TORN else None
+
+
+def likeness(bases: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Return the determinant (n, k) of each pair of neighbouring bases (n, m, d): 1 if alike, -1 if turned over."""
     (n, k), (m, d) = near.shape, bases.shape[1:]
     around = np.ascontiguousarray(bases.transpose(0, 2, 1))[near]
-    alike = np.linalg.det((around.reshape(n, k * d, m) @ bases).reshape(n, k, d, d))
-    alike[np.abs(alike) < ALIKE] = 0
+    return np.linalg.det((around.reshape(n, k * d, m) @ bases).reshape(n, k, d, d))
+
+
+def carried(bases: np.ndarray, alike: np.ndarray, near: np.ndarray, along_best: bool = False) -> np.ndarray:
+    """Return signs (n,) that are carried along a tree of neighbours, and then settled by what all neighbours say.
+
+    The tree is the shallowest of the largest part, or else that whose pairs are most alike.
+    """
+    n, k = near.shape
     links = scipy.sparse.csr_array((alike.flatten(), near.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
     links.eliminate_zeros()
     links = links + links.T
     labels = connected_components(links, directed=False)[1]
     main = labels == np.bincount(labels).argmax()
-    if main.mean() < JOINED:
-        return None
-    order, parents = breadth_first_order(links, int(main.argmax()), directed=False)
+    tree = minimum_spanning_tree(-abs(links)) if along_best else links
+    order, parents = breadth_first_order(tree, int(main.argmax()), directed=False)
     signs, child, parent = np.zeros(n), order[1:], parents[order[1:]]
     signs[order[0]] = 1
     signs[child] = np.sign(np.linalg.det(bases[child].transpose(0, 2, 1) @ bases[parent]))
@@ -366,7 +379,5 @@ def orientation(bases: np.ndarray, near: np.ndarray) -> np.ndarray | None:
         signs, parents = signs * signs[parents], parents[parents]
     for _ in range(ROUNDS):
         signs = links @ signs
-        signs /= np.abs(signs).max()
-    signs = np.sign(signs)
-    torn = alike * signs[:, None] * signs[near] < 0
-    return signs if torn.mean() <= TORN else None
+        signs /= max(np.abs(signs).max(), 1e-300)
+    return np.sign(signs)
