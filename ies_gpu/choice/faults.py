@@ -110,7 +110,7 @@ def ground_of_points(X: Array, d: int) -> Ground:
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
-    return Ground(X, regions_of_points(X, d))
+    return Ground(X, [regions_of(X, *pair, min(d, X.shape[1]), REGIONS) for pair in SHARES.items()])
 
 
 def ground_of_graph(laplacian: Any, d: int) -> Ground:
@@ -120,8 +120,11 @@ def ground_of_graph(laplacian: Any, d: int) -> Ground:
     the input.
     """
     F, size = averaged_functions(laplacian, max(FUNCTIONS, d + 1))
-    F = on_sample(laplacian.rows.to_user(F))
-    return Ground(F, [regions_of(F, region_size(len(F), size / laplacian.shape[0], FEWEST), d, GRAPH_REGIONS)])
+    return ground_of_functions(on_sample(laplacian.rows.to_user(F)), size / laplacian.shape[0], d)
+
+
+def ground_of_functions(F: np.ndarray, share: float, d: int) -> Ground:
+    return Ground(F, [regions_of(F, share, FEWEST, d, GRAPH_REGIONS)])
 
 
 def on_sample(rows: Array) -> np.ndarray:
@@ -161,18 +164,9 @@ def plane_through(X: np.ndarray, Y: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return sum(weight[:, None] * X[column] for weight, column in zip(weights.T, rows.T, strict=True))
 
 
-def regions_of_points(X: np.ndarray, d: int) -> list[Regions]:
-    """Return regions of both sizes with planes of dimension d."""
-    d = min(d, X.shape[1])
-    return [regions_of(X, region_size(len(X), *pair), d, REGIONS) for pair in SHARES.items()]
-
-
-def region_size(n: int, share: float, fewest: int) -> int:
-    return min(n, max(fewest, int(share * n)))
-
-
-def regions_of(X: np.ndarray, size: int, d: int, regions: int) -> Regions:
-    """Return the ``size`` points that are nearest to each of some, and the d directions in which they spread most."""
+def regions_of(X: np.ndarray, share: float, fewest: int, d: int, regions: int) -> Regions:
+    """Return the share of the points nearest to each of some, and the d directions in which they spread most."""
+    size = min(len(X), max(fewest, int(share * len(X))))
     centres = X[sample_rows(len(X), regions, 1)]
     apart = (X * X).sum(axis=1) - 2 * (centres @ X.T)
     rows = np.argpartition(apart, size - 1, axis=1)[:, :size]

@@ -3,9 +3,9 @@
 A finite sample mixes eigenvectors whose eigenvalues are close, and the right set then still gives a bow-tie or a wave.
 How far two are mixed has a standard error, which prices every turn; no group of eigenvectors is cut off. One
 turn lessens the energy that coordinates share, in closed form; another, from there on, makes the map as open as
-possible; where the map has a side, a third makes it show the same one everywhere. Each must explain the points better,
-and lose no more of the worst direction around a point than before. Of those that explain them about best, the one that
-loses least is taken. Without points, random functions that the graph has averaged stand in for them.
+possible. Where a map has a side, a third makes it show the same one everywhere. A turn must explain the points better
+and lose no more of the worst direction around a point than before; the one that explains them best is taken. Without
+points, random functions that the graph has averaged stand in for them.
 """
 
 from __future__ import annotations
@@ -20,33 +20,15 @@ from ..backend.array import Array, column_norms, column_units, spaced_rows
 from ..embedding.graph import leading_axes
 from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array
+from . import faults
 from .criterion import check_subsets, coordinate_names, formula, stray_coordinates
-from .faults import (
-    COMPONENTS,
-    FEWEST,
-    MORE,
-    NEIGHBOURS,
-    Regions,
-    averaged_functions,
-    blurred,
-    carried,
-    likeness,
-    lost_in,
-    mean_over,
-    nearest,
-    plane_through,
-    region_size,
-    regions_of,
-    regions_of_points,
-)
 
-GRAPH_REGIONS = 30
 TOO_FEW = 100  # points, below which nothing is turned
 TURNED_BY, TESTED_BY = 1_000, 2_000  # points at most that a turn is found from, and tested on
 BLURS = 1.0, 0.5  # of the standard error, which is an upper bound: about twice the error
 SHARED = 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
 OPEN = 0.003  # beside the logarithm of the volume,
-ONE_SIDED = 0.0001, 0.004  # and beside the energy of a turn to one side, with which far ones seldom go wrong
+ONE_SIDED = 0.0001, 0.004  # and beside the energy of a turn to one side, which may go far
 ENOUGH = {"maxiter": 60, "ftol": 1e-4}  # steps, and how little one may gain: less changes no figure
 FLOOR = 0.02  # of a squared volume, at which the logarithm ends
 AMONG = 10, 15, 20  # neighbours, by which the sides of a map are told
@@ -134,13 +116,11 @@ def untangle(
         signs = max(sides(F, values, Z), key=lambda signs: one_sided(F, start, ONE_SIDED[0] * price, signs)[1])
         turns += [one_sided(F, start, cost * price, signs)[0] for cost in ONE_SIDED]
     if X is not None:
-        points = in_leading_axes(some(X, TESTED_BY, rows))
-        regions = regions_of_points(points, d)
+        ground = faults.ground_of_points(some(X, TESTED_BY, rows), d)
     else:
-        functions, size = averaged_functions(laplacian)
-        points = some(laplacian.rows.to_user(functions), TESTED_BY, rows)
-        regions = [regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)]
-    W = best_turn([without_small(W) for W in turns], some(Y, TESTED_BY) * unit, points, regions)
+        functions, size = faults.averaged_functions(laplacian)
+        ground = faults.ground_of_functions(some(laplacian.rows.to_user(functions), TESTED_BY, rows), size / n, d)
+    W = best_turn([without_small(W) for W in turns], some(Y, TESTED_BY) * unit, ground)
     if W is None:
         return None
     W = W.T * unit[:, None]
@@ -193,9 +173,9 @@ def sides(F: np.ndarray, values: np.ndarray, Y: np.ndarray) -> list[np.ndarray]:
     values = np.maximum(values, 1e-12)
     slow = F / values[:, None]
     slow /= np.maximum(np.linalg.det(slow.transpose(0, 2, 1) @ slow), 1e-300)[:, None, None] ** (0.5 / F.shape[2])
-    near = nearest(Y / np.sqrt(values), max(AMONG))
-    alike = likeness(slow, near)
-    return [carried(slow, alike[:, :k], near[:, :k], along_best=True) for k in AMONG]
+    near = faults.nearest(Y / np.sqrt(values), max(AMONG))
+    alike = faults.likeness(slow, near)
+    return [faults.carried(slow, alike[:, :k], near[:, :k], along_best=True) for k in AMONG]
 
 
 def one_sided(F: np.ndarray, W: np.ndarray, price: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, float]:
@@ -254,27 +234,22 @@ def without_small(W: np.ndarray) -> np.ndarray:
     return W / np.linalg.norm(W, axis=1, keepdims=True)
 
 
-def in_leading_axes(X: np.ndarray) -> np.ndarray:
-    """Centred points by their leading principal components, in a unit in which squares neither overflow nor vanish."""
-    X = X - X.mean(axis=0)
-    X = X / (np.abs(X).max() or 1.0)
-    return X @ leading_axes(X, COMPONENTS)
-
-
-def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: list[Regions]) -> np.ndarray | None:
-    """The turn of eigenvectors Y by which points X are explained best, or None if that is the first, which is none.
+def best_turn(turns: list[np.ndarray], Y: np.ndarray, ground: faults.Ground) -> np.ndarray | None:
+    """The turn of eigenvectors Y by which points are explained best, or None if that is the first, which is none.
 
     It must leave clearly less of the points unexplained than the first, on the mean of the axes that are not noise, and
     hardly more on any, and lose no more of the worst direction around a point. Where a direction is as good as lost,
-    the set is wrong, and a turn has to mend it. Of those that explain about as much, the one that loses least is best.
+    the set is wrong, and a turn has to mend it.
     """
 
     def lost(k: int) -> float:  # by planes, as means lose much along a direction in which points are far apart
-        return lost_in(regions, X - plane_through(X, maps[k], near[k]))
+        return faults.lost_in(ground.regions, ground.values - faults.plane_through(ground.values, maps[k], near[k]))
 
-    maps = [blurred(Y @ W.T, 0.0) for W in turns]
-    near = [nearest(Z, MORE) for Z in maps]
-    left = np.array([((X - mean_over(X, rows[:, :NEIGHBOURS])) / column_units(X)).var(axis=0) for rows in near])
+    X = ground.values @ leading_axes(ground.values, faults.COMPONENTS)
+    maps = [faults.blurred(Y @ W.T, 0.0) for W in turns]
+    near = [faults.nearest(Z, faults.MORE) for Z in maps]
+    errors = [X - faults.mean_over(X, rows[:, : faults.NEIGHBOURS]) for rows in near]
+    left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
     shares = left[:, np.min(left, axis=0) < NOISE]
     if shares.size == 0:  # no map tells anything
         return None
