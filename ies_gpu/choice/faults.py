@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from ..backend import backend_of
 from ..backend.array import Array, column_units, sample_rows
@@ -110,7 +110,7 @@ def ground_of_points(X: Array, d: int) -> Ground:
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
-    return Ground(X, regions_of_points(X, d))
+    return Ground(X, [regions_of(X, *pair, min(d, X.shape[1]), REGIONS) for pair in SHARES.items()])
 
 
 def ground_of_graph(laplacian: Any, d: int) -> Ground:
@@ -120,8 +120,11 @@ def ground_of_graph(laplacian: Any, d: int) -> Ground:
     the input.
     """
     F, size = averaged_functions(laplacian, max(FUNCTIONS, d + 1))
-    F = on_sample(laplacian.rows.to_user(F))
-    return Ground(F, [regions_of(F, region_size(len(F), size / laplacian.shape[0], FEWEST), d, GRAPH_REGIONS)])
+    return ground_of_functions(on_sample(laplacian.rows.to_user(F)), size / laplacian.shape[0], d)
+
+
+def ground_of_functions(F: np.ndarray, share: float, d: int) -> Ground:
+    return Ground(F, [regions_of(F, share, FEWEST, d, GRAPH_REGIONS)])
 
 
 def on_sample(rows: Array) -> np.ndarray:
@@ -161,18 +164,9 @@ def plane_through(X: np.ndarray, Y: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return sum(weight[:, None] * X[column] for weight, column in zip(weights.T, rows.T, strict=True))
 
 
-def regions_of_points(X: np.ndarray, d: int) -> list[Regions]:
-    """Return regions of both sizes with planes of dimension d."""
-    d = min(d, X.shape[1])
-    return [regions_of(X, region_size(len(X), *pair), d, REGIONS) for pair in SHARES.items()]
-
-
-def region_size(n: int, share: float, fewest: int) -> int:
-    return min(n, max(fewest, int(share * n)))
-
-
-def regions_of(X: np.ndarray, size: int, d: int, regions: int) -> Regions:
-    """Return the ``size`` points that are nearest to each of some, and the d directions in which they spread most."""
+def regions_of(X: np.ndarray, share: float, fewest: int, d: int, regions: int) -> Regions:
+    """Return the share of the points nearest to each of some, and the d directions in which they spread most."""
+    size = min(len(X), max(fewest, int(share * len(X))))
     centres = X[sample_rows(len(X), regions, 1)]
     apart = (X * X).sum(axis=1) - 2 * (centres @ X.T)
     rows = np.argpartition(apart, size - 1, axis=1)[:, :size]
@@ -342,22 +336,35 @@ def find_folds(bases: np.ndarray, jacobian: np.ndarray, near: np.ndarray) -> Fol
 def orientation(bases: np.ndarray, near: np.ndarray) -> np.ndarray | None:
     """Return signs (n,) that make tangent bases (n, m, d) point alike; None where no signs do.
 
-    Signs are carried along a tree of neighbours whose bases are alike, and then settled by what all neighbours say. The
-    few points that have no such neighbours, or a part of their own, get 0.
+    Only bases that are alike count. The few points that have no such neighbours, or a part of their own, get 0.
     """
-    near = near[:, :FEW]
+    alike = likeness(bases, near[:, :FEW])
+    alike[np.abs(alike) < ALIKE] = 0
+    signs = carried(bases, alike, near[:, :FEW])
+    torn = alike * signs[:, None] * signs[near[:, :FEW]] < 0
+    return signs if (signs != 0).mean() >= JOINED and torn.mean() <= TORN else None
+
+
+def likeness(bases: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Return the determinant (n, k) of each pair of neighbouring bases (n, m, d): 1 if alike, -1 if turned over."""
     (n, k), (m, d) = near.shape, bases.shape[1:]
     around = np.ascontiguousarray(bases.transpose(0, 2, 1))[near]
-    alike = np.linalg.det((around.reshape(n, k * d, m) @ bases).reshape(n, k, d, d))
-    alike[np.abs(alike) < ALIKE] = 0
+    return np.linalg.det((around.reshape(n, k * d, m) @ bases).reshape(n, k, d, d))
+
+
+def carried(bases: np.ndarray, alike: np.ndarray, near: np.ndarray, along_best: bool = False) -> np.ndarray:
+    """Return signs (n,) that are carried along a tree of neighbours, and then settled by what all neighbours say.
+
+    The tree is the shallowest of the largest part, or else that whose pairs are most alike.
+    """
+    n, k = near.shape
     links = scipy.sparse.csr_array((alike.flatten(), near.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
     links.eliminate_zeros()
     links = links + links.T
     labels = connected_components(links, directed=False)[1]
     main = labels == np.bincount(labels).argmax()
-    if main.mean() < JOINED:
-        return None
-    order, parents = breadth_first_order(links, int(main.argmax()), directed=False)
+    tree = minimum_spanning_tree(-abs(links)) if along_best else links
+    order, parents = breadth_first_order(tree, int(main.argmax()), directed=False)
     signs, child, parent = np.zeros(n), order[1:], parents[order[1:]]
     signs[order[0]] = 1
     signs[child] = np.sign(np.linalg.det(bases[child].transpose(0, 2, 1) @ bases[parent]))
@@ -366,7 +373,5 @@ def orientation(bases: np.ndarray, near: np.ndarray) -> np.ndarray | None:
         signs, parents = signs * signs[parents], parents[parents]
     for _ in range(ROUNDS):
         signs = links @ signs
-        signs /= np.abs(signs).max()
-    signs = np.sign(signs)
-    torn = alike * signs[:, None] * signs[near] < 0
-    return signs if torn.mean() <= TORN else None
+        signs /= max(np.abs(signs).max(), 1e-300)
+    return np.sign(signs)

@@ -3,8 +3,9 @@
 A finite sample mixes eigenvectors whose eigenvalues are close, and the right set then still gives a bow-tie or a wave.
 How far two are mixed has a standard error, which prices every turn; no group of eigenvectors is cut off. One
 turn lessens the energy that coordinates share, in closed form; another, from there on, makes the map as open as
-possible. Each must explain the points better, and lose no more of the worst direction around a point than before; the
-one that explains them best is taken. Without points, random functions that the graph has averaged stand in for them.
+possible. Where a map has a side, a third makes it show the same one everywhere. A turn must explain the points better
+and lose no more of the worst direction around a point than before; the one that explains them best is taken. Without
+points, random functions that the graph has averaged stand in for them.
 """
 
 from __future__ import annotations
@@ -19,29 +20,18 @@ from ..backend.array import Array, column_norms, column_units, spaced_rows
 from ..embedding.graph import leading_axes
 from ..findings import Finding, note, option, refusal
 from ..validation import check_real_array
+from . import faults
 from .criterion import check_subsets, coordinate_names, formula, stray_coordinates
-from .faults import (
-    COMPONENTS,
-    FEWEST,
-    Regions,
-    averaged_functions,
-    blurred,
-    lost_in,
-    mean_over,
-    nearest,
-    region_size,
-    regions_of,
-    regions_of_points,
-)
 
-GRAPH_REGIONS = 30
 TOO_FEW = 100  # points, below which nothing is turned
-TURNED_BY, TESTED_BY = 1_500, 3_000  # points at most that a turn is found from, and tested on
+TURNED_BY, TESTED_BY = 1_000, 2_000  # points at most that a turn is found from, and tested on
 BLURS = 1.0, 0.5  # of the standard error, which is an upper bound: about twice the error
 SHARED = 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
-OPEN = 0.003  # and beside the logarithm of the volume
+OPEN = 0.003  # beside the logarithm of the volume,
+ONE_SIDED = 0.0001, 0.004  # and beside the energy of a turn to one side, which may go far
 ENOUGH = {"maxiter": 60, "ftol": 1e-4}  # steps, and how little one may gain: less changes no figure
 FLOOR = 0.02  # of a squared volume, at which the logarithm ends
+AMONG = 10, 15, 20  # neighbours, by which the sides of a map are told
 SMALL = 0.02  # weights that are left out
 EXPLAINS = 0.95  # of what was unexplained of the points is left by a turn
 NOISE = 0.9  # unexplained share of an axis from which on it is noise
@@ -113,23 +103,24 @@ def untangle(
     values = np.array(backend.to_host(eigenvalues), dtype=float)
     top = values.max() or 1.0  # in whose unit squares neither overflow nor vanish
     values, speeds = values / top, np.maximum(some(singular_values, TURNED_BY), 0.0) / top
-    F = some(bases, TURNED_BY) * np.sqrt(speeds)[:, None, :] * unit[:, None]
-    price = 1 / np.clip(mixing_angles(some(Y, TURNED_BY) * unit, values, F, n_samples or n)[S], 1e-4, 1e4) ** 2
+    F, Z = some(bases, TURNED_BY) * np.sqrt(speeds)[:, None, :] * unit[:, None], some(Y, TURNED_BY) * unit
+    price = 1 / np.clip(mixing_angles(Z, values, F, n_samples or n)[S], 1e-4, 1e4) ** 2
     price[:, stray_coordinates(Y)] = 1e8
     price[range(len(S)), S] = 0
     start = np.eye(m)[S]
-    turns, Z, d = [start], some(Y, TESTED_BY) * unit, F.shape[2]
-    for dear in (price / blur**2 for blur in BLURS):
+    turns, d = [start], F.shape[2]
+    for dear in (price / blur**2 for blur in BLURS[len(S) == d :]):
         apart = less_shared(F, start, dear)
-        turns += [without_small(apart), without_small(more_open(F, values, apart, dear))]
+        turns += [apart, more_open(F, values, apart, dear)]
+    if len(S) == d:
+        signs = max(sides(F, values, Z), key=lambda signs: one_sided(F, start, ONE_SIDED[0] * price, signs)[1])
+        turns += [one_sided(F, start, cost * price, signs)[0] for cost in ONE_SIDED]
     if X is not None:
-        points = in_leading_axes(some(X, TESTED_BY, rows))
-        regions = regions_of_points(points, d)
+        ground = faults.ground_of_points(some(X, TESTED_BY, rows), d)
     else:
-        functions, size = averaged_functions(laplacian)
-        points = some(laplacian.rows.to_user(functions), TESTED_BY, rows)
-        regions = [regions_of(points, region_size(len(points), size / n, FEWEST), d, GRAPH_REGIONS)]
-    W = best_turn(turns, Z, points, regions)
+        functions, size = faults.averaged_functions(laplacian)
+        ground = faults.ground_of_functions(some(laplacian.rows.to_user(functions), TESTED_BY, rows), size / n, d)
+    W = best_turn([without_small(W) for W in turns], some(Y, TESTED_BY) * unit, ground)
     if W is None:
         return None
     W = W.T * unit[:, None]
@@ -174,6 +165,40 @@ def less_shared(F: np.ndarray, W: np.ndarray, price: np.ndarray) -> np.ndarray:
     return W
 
 
+def sides(F: np.ndarray, values: np.ndarray, Y: np.ndarray) -> list[np.ndarray]:
+    """Signs (q,) that make tangent bases point alike, by some numbers of neighbours of points Y (q, m).
+
+    Planes of eigenvectors over their eigenvalues turn least from a point to the next: there, slow ones prevail.
+    """
+    values = np.maximum(values, 1e-12)
+    slow = F / values[:, None]
+    slow /= np.maximum(np.linalg.det(slow.transpose(0, 2, 1) @ slow), 1e-300)[:, None, None] ** (0.5 / F.shape[2])
+    near = faults.nearest(Y / np.sqrt(values), max(AMONG))
+    alike = faults.likeness(slow, near)
+    return [faults.carried(slow, alike[:, :k], near[:, :k], along_best=True) for k in AMONG]
+
+
+def one_sided(F: np.ndarray, W: np.ndarray, price: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, float]:
+    """Each coordinate but the first in turn: the largest mean gradient across the others, to one side, for its energy.
+
+    Volume does not tell a map from one that is turned over in places. By the signs (q,) of :func:`sides` the gradient
+    across the others has a direction. Its mean is linear in w, so that a system of m equations gives the turn. With it
+    comes how large the means are: least where signs are wrong.
+    """
+    (q, m, d), W, found = F.shape, W.copy(), 0.0
+    flat = F.transpose(1, 0, 2).reshape(m, q * d)
+    C = flat @ flat.T / q
+    size = np.maximum(C.diagonal(), 1e-12 * C.diagonal().max())
+    for j in range(1, d):
+        others = np.matmul(np.delete(W, j, axis=0), F)
+        across = np.stack([(-1) ** c * np.linalg.det(np.delete(others, c, axis=2)) for c in range(d)], axis=1)
+        across *= (signs / np.maximum(np.linalg.norm(across, axis=1), 1e-300))[:, None]
+        mean = flat @ across.ravel() / q
+        w = np.linalg.solve(C + np.diag((price[j] + 1e-9) * size), mean)
+        W[j], found = w / np.linalg.norm(w), found + mean @ w
+    return W, found
+
+
 def more_open(F: np.ndarray, values: np.ndarray, W: np.ndarray, price: np.ndarray) -> np.ndarray:
     """The turn of all coordinates but the first that makes the mean logarithm of the map's volume largest, from W on.
 
@@ -209,30 +234,30 @@ def without_small(W: np.ndarray) -> np.ndarray:
     return W / np.linalg.norm(W, axis=1, keepdims=True)
 
 
-def in_leading_axes(X: np.ndarray) -> np.ndarray:
-    """Centred points by their leading principal components, in a unit in which squares neither overflow nor vanish."""
-    X = X - X.mean(axis=0)
-    X = X / (np.abs(X).max() or 1.0)
-    return X @ leading_axes(X, COMPONENTS)
-
-
-def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, regions: list[Regions]) -> np.ndarray | None:
-    """The turn of eigenvectors Y by which points X are explained best, or None if that is the first, which is none.
+def best_turn(turns: list[np.ndarray], Y: np.ndarray, ground: faults.Ground) -> np.ndarray | None:
+    """The turn of eigenvectors Y by which points are explained best, or None if that is the first, which is none.
 
     It must leave clearly less of the points unexplained than the first, on the mean of the axes that are not noise, and
     hardly more on any, and lose no more of the worst direction around a point. Where a direction is as good as lost,
     the set is wrong, and a turn has to mend it.
     """
-    errors = [X - mean_over(X, nearest(blurred(Y @ W.T, 0.0))) for W in turns]
+
+    def lost(k: int) -> float:  # by planes, as means lose much along a direction in which points are far apart
+        return faults.lost_in(ground.regions, ground.values - faults.plane_through(ground.values, maps[k], near[k]))
+
+    X = ground.values @ leading_axes(ground.values, faults.COMPONENTS)
+    maps = [faults.blurred(Y @ W.T, 0.0) for W in turns]
+    near = [faults.nearest(Z, faults.MORE) for Z in maps]
+    errors = [X - faults.mean_over(X, rows[:, : faults.NEIGHBOURS]) for rows in near]
     left = np.array([(each / column_units(X)).var(axis=0) for each in errors])
     shares = left[:, np.min(left, axis=0) < NOISE]
     if shares.size == 0:  # no map tells anything
         return None
     means, less = shares.mean(axis=1), shares[0] - shares
     passed = (means <= EXPLAINS * means[0]) & (-less.min(axis=1) <= WORSE * less.max(axis=1))
-    lost = lost_in(regions, errors[0])
-    most = lost if lost < LOST else MENDS * lost
-    return next((turns[k] for k in means.argsort() if passed[k] and lost_in(regions, errors[k]) <= most), None)
+    before = lost(0)
+    most = before if before < LOST else MENDS * before
+    return next((turns[k] for k in means.argsort() if passed[k] and lost(k) <= most), None)
 
 
 def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:

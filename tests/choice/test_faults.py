@@ -56,7 +56,7 @@ def test_what_a_map_says_nothing_about_is_lost_with_the_error_of_the_mean():
     points = np.random.default_rng(1).uniform(-1, 1, size=(5000, 2))
     for along in (0, 1):
         errors = points - points[faults.nearest(faults.blurred(points[:, [along]]))].mean(axis=1)
-        everywhere = faults.regions_of(points, len(points), 2, regions=3)  # each of all points
+        everywhere = faults.regions_of(points, 1.0, 1, 2, regions=3)  # each of all points
         assert faults.lost_in([everywhere], errors) == pytest.approx(1 + 1 / faults.NEIGHBOURS, rel=0.03)
 
 

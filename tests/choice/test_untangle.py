@@ -19,9 +19,10 @@ from ies_gpu import (
     select_coordinates,
 )
 from ies_gpu.choice.criterion import formula
-from ies_gpu.choice.faults import regions_of_points
+from ies_gpu.choice.faults import ground_of_points
 from ies_gpu.choice.rmetric import tangent_spaces
-from ies_gpu.choice.untangle import best_turn, more_open, shared_energy, turns_said, untangle
+from ies_gpu.choice.untangle import best_turn, more_open, one_sided, shared_energy, sides, turns_said, untangle
+from ies_gpu.datasets import load as sample_of
 
 SIDES = np.array([2 * np.pi, 1.0])
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.2}
@@ -74,19 +75,43 @@ def test_the_open_turn_unmixes_a_factor_and_costs_stop_it():
     np.testing.assert_array_equal(more_open(F, values, start, free)[0], start[0])
 
 
+def test_a_map_that_is_turned_over_at_its_middle_is_turned_to_one_side():
+    F, values = product_gradients(30), np.array([1.0, 1.0, 4.0, 2.0])
+    x, y = (part.ravel() for part in np.meshgrid(*[(np.arange(30) + 0.5) / 30 * np.pi] * 2))
+    flips = np.random.default_rng(0).choice([-1.0, 1.0], size=len(F))
+    Y = np.column_stack([np.cos(x), np.cos(y), np.cos(2 * x), np.cos(x) * np.cos(y)])
+    F[:, :, 1] *= flips[:, None]  # as no tangent basis knows which way its neighbours point
+    found = [one_sided(F, np.eye(4)[[0, 3]], np.full((2, 4), 1e-4), signs) for signs in sides(F, values, Y)]
+    assert all(abs(W[1, 1]) > 0.99 for W, _ in found)
+    assert found[0][1] > one_sided(F, np.eye(4)[[0, 3]], np.full((2, 4), 1e-4), flips * np.sign(np.cos(x)))[1]
+    for signs in sides(F, values, Y):
+        assert abs((signs * flips).sum()) == len(F)
+
+
+def test_both_arms_of_a_strip_with_a_cavity_show_the_same_side():
+    for seed in (206, 213):  # the fourth eigenvector varies beside the cavity only
+        data = sample_of("D2", n_samples=1000, random_state=seed)
+        found = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=0.41)
+        before, after = (
+            abs(np.corrcoef(Y[:, 1], data.truth[:, 1])[0, 1])
+            for Y in (found.coordinates[:, list(found.subset)], found.embedding)
+        )
+        assert before < 0.8 and after > 0.95
+
+
 def test_a_turn_is_taken_that_finds_the_missing_side_and_none_that_loses_it(strip):
     Y = np.column_stack([strip[:, 0], strip[:, 0] ** 2, strip[:, 1]])
     folded, right = np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]
-    regions, half = regions_of_points(strip, 2), np.array([[1.0, 0, 0], [0, 0.05, 1]])
-    assert best_turn([folded, half], Y, strip, regions) is half
+    ground, half = ground_of_points(strip, 2), np.array([[1.0, 0, 0], [0, 0.05, 1]])
+    assert best_turn([folded, half], Y, ground) is half
     for turns in ([folded, right, half], [folded, half, right]):  # of two that pass, the one that explains more
-        assert best_turn(turns, Y, strip, regions) is right
-    assert best_turn([right, folded], Y, strip, regions) is None
+        assert best_turn(turns, Y, ground) is right
+    assert best_turn([right, folded], Y, ground) is None
 
 
 def test_nothing_is_turned_where_every_axis_is_noise(rng):
     X, Y = rng.normal(size=(2, 300, 3))
-    assert best_turn([np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]], Y, X, regions_of_points(X, 2)) is None
+    assert best_turn([np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]], Y, ground_of_points(X, 2)) is None
 
 
 @pytest.mark.parametrize(("share", "taken"), [(0.08, False), (0.5, True)])
@@ -95,7 +120,7 @@ def test_where_a_direction_is_lost_a_turn_has_to_mend_it(strip, rng, share, take
     noise, other = rng.normal(size=(2, len(strip)))
     Y = np.column_stack([strip[:, 0], noise, share**0.5 * side + (1 - share) ** 0.5 * other])
     lost, better = np.eye(3)[[0, 1]], np.eye(3)[[0, 2]]
-    found = best_turn([lost, better], Y, strip, regions_of_points(strip, 2))
+    found = best_turn([lost, better], Y, ground_of_points(strip, 2))
     assert (found is better) == taken
 
 
