@@ -109,7 +109,7 @@ def untangle(
     price[range(len(S)), S] = 0
     start = np.eye(m)[S]
     turns, d = [start], F.shape[2]
-    for dear in (price / blur**2 for blur in BLURS[len(S) == d :]):
+    for dear in (price / blur**2 for blur in (BLURS[1:] if len(S) == d else BLURS)):
         apart = less_shared(F, start, dear)
         turns += [apart, more_open(F, values, apart, dear)]
     if len(S) == d:
