@@ -131,10 +131,8 @@ class Finding:
     severity : {"note", "light", "grave", "warning", "error"}
         A "light" or "grave" finding is a reason to doubt an automatic choice; a "warning" was issued at once; an
         "error" ended the run.
-    text : str
-        What was found, without a full stop; options are between backquotes.
-    advice : str
-        What to do about it, or empty.
+    text, advice : str
+        What was found, without a full stop, options between backquotes; and what to do about it, or empty.
     """
 
     code: str
