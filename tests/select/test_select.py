@@ -136,14 +136,14 @@ def test_progress_is_reported_by_stage():
     assert {stage for stage, done, total in seen if (done, total) == (1, 1)} == set(stages)  # each is ended
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_tiles_find_what_csr_finds(monkeypatch, stored):
+@pytest.mark.parametrize(("storage", "self_loops"), [("tiles", True), ("recomputed", True), ("recomputed", False)])
+def test_tiles_find_what_csr_finds(monkeypatch, storage, self_loops):
     """Stored where they fit, and computed anew where they do not."""
-    dense = {"bandwidth": 2.8 * EPS, "n_components": 10, **OPTIONS}
+    dense = {"bandwidth": 2.8 * EPS, "n_components": 10, "self_loops": self_loops, **OPTIONS}
     csr = select_coordinates(X, **dense)
-    stored_as(monkeypatch, "tiles" if stored else "recomputed")
+    stored_as(monkeypatch, storage)
     tiled = select_coordinates(X, **dense)
-    assert tiled.diagnostics["approximations"]
+    assert tiled.diagnostics["approximations"] and tiled.diagnostics["parameters"]["self_loops"] is self_loops
     assert tiled.subset == csr.subset
     np.testing.assert_allclose(tiled.eigenvalues, csr.eigenvalues, atol=1e-7)
     assert tiled.diagnostics["mean_degree"] == csr.diagnostics["mean_degree"]
@@ -199,16 +199,7 @@ def test_the_largest_part_can_be_taken():
         np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
 
 
-def test_without_self_loops_a_kernel_in_tiles_has_no_diagonal_either(monkeypatch):
-    """Of one that is stored as a matrix ``tests/validation`` shows it."""
-    few = {"bandwidth": 1.4 * EPS, "n_components": 8, **OPTIONS}
-    expected = select_coordinates(X[:1500], self_loops=False, **few)
-    stored_as(monkeypatch, "recomputed")
-    found = select_coordinates(X[:1500], self_loops=False, **few)
-    same_set(found, expected)
-    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
-    assert found.diagnostics["mean_degree"] == expected.diagnostics["mean_degree"]
-    assert found.diagnostics["parameters"]["self_loops"] is False
+
 
 
 def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_loops():
