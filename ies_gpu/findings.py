@@ -257,13 +257,9 @@ def teller() -> Callable[[Finding], None]:
 
 @contextmanager
 def listen(category: type[Warning] = Warning, hear: Callable[[Finding], None] | None = None) -> Iterator[list[Finding]]:
-    """Hear, or by default collect, what this thread would warn its caller of, instead of warning.
-
-    ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
-    of the other behind.
-    """
+    """Hear, or by default collect, what this thread would warn its caller of, instead of warning."""
     found: list[Finding] = []
-    beyond = _listener.get()
+    beyond = _listener.get()  # catch_warnings would change the whole process, with all its threads
 
     def heard(finding: Finding, kind: type[Warning]) -> None:
         (hear or found.append)(finding) if issubclass(kind, category) else beyond(finding, kind)

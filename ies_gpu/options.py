@@ -202,12 +202,10 @@ class Options:
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The options that differ from their defaults."""
         return {name: value for name in TABLE if (value := getattr(self, name)) != DEFAULTS[name]}
 
     @property
     def nearest(self) -> bool:
-        """Whether nearest neighbours make the graph."""
         return self.n_neighbors is not None or is_local(self.bandwidth)
 
     @property
@@ -223,7 +221,7 @@ class Options:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of one such number."""
+
         return 8 if self.dtype == "float64" else 4
 
     @property

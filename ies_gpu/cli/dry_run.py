@@ -136,9 +136,8 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     say(f"  request         {in_bytes(found.request_bytes)}, a quarter more")
     if found.device_bytes:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
-    took = None if found.seconds is None else duration(found.seconds)
-    about_time = f"{took}, within a factor of two; the first run also compiles" if took else "unknown"
-    say(f"  time            {about_time}")
+    took = "unknown" if found.seconds is None else f"{duration(found.seconds)}, within a factor of two"
+    say(f"  time            {took}; the first run also compiles")
     if found.factor > 1.1:
         say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
 

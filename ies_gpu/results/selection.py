@@ -225,10 +225,8 @@ class Selection(Chosen):
         pandas.DataFrame
             Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from None
+        import pandas
+
         index = pandas.Index(to_host(self.points), name="point") if self.index is None else self.index
         return pandas.DataFrame(to_host(self.embedding), index=index, columns=list(self.names))
 

@@ -41,7 +41,6 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")  # of scanpy
 def test_the_block_for_biologists(tmp_path, monkeypatch):
-    """Scanpy draws what it finds."""
     needed("scanpy", "test-all")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

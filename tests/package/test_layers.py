@@ -110,7 +110,6 @@ def test_only_the_backend_imports_cupy():
 
 
 def modules_after(code, folder="."):
-    """The modules that a process has imported after some code."""
     command = [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     return done.stdout.splitlines()[-1].split()

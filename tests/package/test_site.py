@@ -103,8 +103,6 @@ def test_the_limits_of_the_verdict_are_those_of_the_code():
 
 
 class Page(HTMLParser):
-    """What a page loads."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.loads: list[str] = []

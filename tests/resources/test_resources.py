@@ -76,7 +76,6 @@ def test_time_is_shared_by_threads_and_unknown_on_a_gpu_or_for_too_many_sets():
     ],
 )
 def test_what_a_gpu_needs_is_what_cupy_asks_for(n, degree, m, dtype):
-    """The peak within a factor of 1.5."""
     machine, found = device_counts.counted(n, degree, n_components=m, dtype=dtype)
     job = {"n": n, "dim": 3, "degree": found.diagnostics["mean_degree"], "n_components": m, "dtype": dtype}
     told = estimate_resources(**job, device="cuda").device_bytes - CONTEXT

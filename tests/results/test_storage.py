@@ -49,7 +49,6 @@ def test_a_round_trip_keeps_every_field(selection, saved):
 
 
 def test_an_older_name_of_an_option_is_read(selection, tmp_path):
-    """``disconnected`` was called ``components``."""
     parameters = dict(selection.diagnostics["parameters"])
     parameters["components"] = parameters.pop("disconnected")
     older = dataclasses.replace(selection, diagnostics=selection.diagnostics | {"parameters": parameters})

@@ -36,7 +36,6 @@ def no_work(*_):
 
 @pytest.fixture
 def folder(finished, tmp_path):
-    """A copy of it."""
     return shutil.copytree(finished, tmp_path / "run")
 
 

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def job(folder, *more, start=("-m", "ies_gpu")):
-    """The command, in a process of its own."""
     command = [sys.executable, *start, "fit", str(folder / "points.npy"), "-o", str(folder / "run.npz")]
     return [*command, "-d", "2", "-s", "2", "--checkpoint", str(folder / "saved"), "--resume", "--quiet", *more]
 

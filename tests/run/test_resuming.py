@@ -141,7 +141,6 @@ def test_what_was_found_automatically_is_saved_too(tmp_path, monkeypatch, kernel
 
 
 def test_the_documented_stages_are_those_of_a_job(tmp_path, capsys):
-    """Of an automatic job and its repetition, together."""
     from ies_gpu import cli
 
     page = Path(__file__).parents[2] / "docs" / "jobs.md"

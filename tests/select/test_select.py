@@ -199,9 +199,6 @@ def test_the_largest_part_can_be_taken():
         np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
 
 
-
-
-
 def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_loops():
     """Noise of size .11 in 100 columns keeps points of a circle 1.5 apart: exp(-(1.5 / .56)^2) is small against 1."""
     rng = np.random.default_rng(0)

@@ -45,7 +45,6 @@ def damaged(matrix, part, place, value):
 
 
 def stored_twice(matrix):
-    """Every entry in two halves, which is the same matrix."""
     return csr(np.repeat(matrix.data / 2, 2), np.repeat(matrix.indices, 2), matrix.indptr * 2)
 
 
