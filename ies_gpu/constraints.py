@@ -86,7 +86,6 @@ class Number(Constraint):
         return f"a finite number{above}" + (f" and below {self.high:g}" if self.high < math.inf else "")
 
 
-@dataclass(frozen=True)
 class Length(Number):
     """A positive length whose square is a float, and one over it too."""
 

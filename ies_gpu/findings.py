@@ -117,9 +117,6 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be read or written. The result is unaffected, but a restart may take longer."""
 
 
-# --- findings --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Finding:
     """What was found, how bad it is, and what to do about it.

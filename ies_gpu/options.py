@@ -380,8 +380,6 @@ def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> O
     return owner
 
 
-# --- misspelt keywords -----------------------------------------------------------------------------------------------
-
 # ours, by the name elsewhere
 SAME = {"n_jobs": "n_threads", "eigen_tol": "tol", "k": "n_neighbors", "seed": "random_state", "verbose": "progress"}
 SAME["components"] = "disconnected"  # in our earlier versions

@@ -282,8 +282,6 @@ def check_kernel(kernel: Array, name: str = "kernel") -> Array:
     return backend.csr(both.data, both.indices, both.indptr, both.shape)
 
 
-# --- whether two inputs are the same points ---
-
 SIX_DIGITS = 2.0**20
 ROWS = 64  # of points that tell whether they are the same; so few come from a device at no cost
 

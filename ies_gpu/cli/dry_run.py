@@ -99,9 +99,8 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     asked |= {"device": "cpu" if args.device == "auto" else args.device}
     asked |= {name: getattr(args, name) for name in ("n_components", "dtype", "memory_limit")}
     trials = expected_trials(points, args.self_loops) if degree is None and args.metric == "euclidean" else []
-    about = {"n": n, "dim": columns, "degree": degree, "degree_known": degree is not None}
-    if degree is None:
-        about["degree"] = trials[-1].degree if trials else min(ASSUMED, 0.06 * n)
+    assumed = trials[-1].degree if trials else min(ASSUMED, 0.06 * n)
+    about = {"n": n, "dim": columns, "degree": degree or assumed, "degree_known": degree is not None}
     found = estimate_resources(n=n, degree=about["degree"], **asked)
     if trials:
         each = [estimate_resources(n=round(work.n), degree=work.degree, **asked) for work in trials]

@@ -19,11 +19,9 @@ from .saved import check_picture, draw
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
-EXIT = """
+MORE = """
 JOB.TOML has options (bandwidth = 0.25), and so have environment variables
 (IES_GPU_BANDWIDTH=0.25). Flags override variables, and variables the file.
-
-Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
 """
 PROBLEM = ("intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
 DETAILS = (
@@ -44,7 +42,7 @@ OUTPUTS = {
 
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
-    fit = parser.add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
+    fit = parser.add_command(commands, "fit", run, "choose coordinates for points in a file", example, MORE)
     fit.add_argument("points", metavar="POINTS", help="file or URL, one row per point (.npy, .csv, .h5, ...)")
     parser.add_options(fit.add_argument_group("the problem"), *PROBLEM)
     option = fit.add_argument_group("what to write").add_argument

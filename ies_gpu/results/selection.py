@@ -321,9 +321,6 @@ def check_selection(selection: Any) -> Selection:
     return selection
 
 
-# --- whether points, and their rows and columns by name, are those of a result ---------------------------------------
-
-
 def is_whole(selection: Selection) -> bool:
     """Return whether all points of the input are in the map; a given Laplacian leaves none out."""
     about = selection.diagnostics

@@ -174,9 +174,6 @@ def lock_folder(folder: Path) -> int:
     return descriptor
 
 
-# --- digests: whether two jobs are the same, and whether a file is what was written ----------------------------------
-
-
 def data_digest(given: Mapping[str, Any]) -> str:
     return content_digest(*pack({name: plain_input(name, value) for name, value in sorted(given.items())}))
 
