@@ -77,8 +77,6 @@ def select_coordinates(
     DisconnectedGraphError
         If the graph falls into parts and ``disconnected="raise"``, with a bandwidth that connects them.
 
-
-
     Notes
     -----
     Eigenvectors have no sign of their own. Of these numbers the first that is at least four standard errors from zero,

@@ -102,9 +102,8 @@ X = np.random.default_rng(0).normal(size=(40, 3))
 WHOLE = (DiffusionMap, IndependentCoordinates, lambda **more: select_coordinates(X, **more))
 
 
-@pytest.mark.parametrize(
-    ("calls", "foreign", "words"),
-    [
+def test_a_foreign_keyword_is_answered_with_ours():
+    for calls, foreign, words in (
         (WHOLE, {"n_jobs": -1}, "did you mean 'n_threads'"),
         (WHOLE, {"seed": 1}, "did you mean 'random_state'"),
         (WHOLE, {"bandwith": 1.0}, "did you mean 'bandwidth'"),
@@ -115,10 +114,8 @@ WHOLE = (DiffusionMap, IndependentCoordinates, lambda **more: select_coordinates
         ([lambda **more: knn_graph(X, **more)], {"k": 3}, "did you mean 'n_neighbors'"),
         ([lambda **more: knn_graph(X, **more)], {"gamma": 3}, "it has X, n_neighbors"),
         ([lambda **more: diffusion_map(None, **more)], {"n_component": 3}, "did you mean 'n_components'"),
-    ],
-)
-def test_a_foreign_keyword_is_answered_with_ours(calls, foreign, words):
-    for call in calls:
-        with refused("keyword.unknown", TypeError) as caught:
-            call(**foreign)
-        assert words in str(caught.value)
+    ):
+        for call in calls:
+            with refused("keyword.unknown", TypeError) as caught:
+                call(**foreign)
+            assert words in str(caught.value)
