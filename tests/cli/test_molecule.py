@@ -68,7 +68,7 @@ def test_positions_and_atoms_in_an_archive_are_a_molecule(folder, capsys):
 
 
 def test_principal_components_of_a_sample_are_those_of_all_frames(rng):
-    """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
+    # if the features vary in few directions, as they do here: two torsions have four cosines and sines
     R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)
     molecule = datasets.Trajectory(R, np.array(Z + Z[1:]))
     whole, _ = principal_components(molecule, "distances")

@@ -45,14 +45,11 @@ def test_a_command_is_not_told_of_options_that_it_does_not_have():
     assert say_in_flags(few, {"-n"}) == "-n are few"
 
 
-def test_every_flag_is_one_of_fit():
+def test_every_flag_is_one_of_fit_and_advice_for_the_command_line_belongs_to_findings_that_there_are():
     (commands,) = cli.build_parser()._subparsers._group_actions
     known = commands.choices["fit"]._option_string_actions
     rest = {"--entry", "--keep-bases", "--self-loops", "--untangle", "select_each_part in Python"}
     assert {FLAGS[name] for name in FLAGS} - set(known) == rest
-
-
-def test_advice_for_the_command_line_belongs_to_findings_that_there_are():
     kinds = codes("warning", "light", "refusal", "say") | {"not_finite", "metric.choice", "--points.columns"}
     assert set(ADVICE) <= kinds
 
