@@ -3,8 +3,6 @@
 import os
 import sys
 
-INTERRUPTED = 130
-
 
 def program() -> None:
     """Run a command and end the process with its status."""
@@ -14,9 +12,8 @@ def program() -> None:
         command()
     except KeyboardInterrupt:  # before the command could listen, or after it
         if sys.stderr is not None:
-            sys.stderr.write("ies-gpu: stopped by Ctrl-C\n")
-            sys.stderr.flush()
-        os._exit(INTERRUPTED)  # a library that is half imported has nothing to clean up
+            print("ies-gpu: stopped by Ctrl-C", file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(130)  # a library that is half imported has nothing to clean up
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ class Constraint:
     name: str = ""
     kind: type[Exception] = TypeError  # raised for a value of another kind altogether,
     code = "type"  # and the end of its code
+    advice = ""
 
     def __str__(self) -> str:
         return self.name
@@ -42,7 +43,7 @@ class Constraint:
     def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
         """Return the error for a value of another kind, or with another code for one that is out of range."""
         text = f"{option(name)} must be {self}, got {brief(value)}"
-        return refusal(f"{name}.{code or self.code}", text, advice, ValueError if code else self.kind)
+        return refusal(f"{name}.{code or self.code}", text, advice or self.advice, ValueError if code else self.kind)
 
     def parse(self, text: str) -> Any:
         """Return the value that a flag, a variable or a line of a job file gives, or raise a ValueError."""
@@ -85,7 +86,6 @@ class Number(Constraint):
         return f"a finite number{above}" + (f" and below {self.high:g}" if self.high < math.inf else "")
 
 
-@dataclass(frozen=True)
 class Length(Number):
     """A positive length whose square is a float, and one over it too."""
 
@@ -166,9 +166,6 @@ class Words(Constraint):
 
     def takes(self, value: Any) -> bool:
         return isinstance(value, str) and value in self.words
-
-    def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
-        return super().error(name, value, code, advice or self.advice)
 
     def __str__(self) -> str:
         return f"one of {', '.join(map(repr, self.words))}" if len(self.words) > 1 else repr(self.words[0])

@@ -117,9 +117,6 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be read or written. The result is unaffected, but a restart may take longer."""
 
 
-# --- findings --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Finding:
     """What was found, how bad it is, and what to do about it.
@@ -131,10 +128,8 @@ class Finding:
     severity : {"note", "light", "grave", "warning", "error"}
         A "light" or "grave" finding is a reason to doubt an automatic choice; a "warning" was issued at once; an
         "error" ended the run.
-    text : str
-        What was found, without a full stop; options are between backquotes.
-    advice : str
-        What to do about it, or empty.
+    text, advice : str
+        What was found, without a full stop, options between backquotes; and what to do about it, or empty.
     """
 
     code: str
@@ -259,13 +254,9 @@ def teller() -> Callable[[Finding], None]:
 
 @contextmanager
 def listen(category: type[Warning] = Warning, hear: Callable[[Finding], None] | None = None) -> Iterator[list[Finding]]:
-    """Hear, or by default collect, what this thread would warn its caller of, instead of warning.
-
-    ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
-    of the other behind.
-    """
+    """Hear, or by default collect, what this thread would warn its caller of, instead of warning."""
     found: list[Finding] = []
-    beyond = _listener.get()
+    beyond = _listener.get()  # catch_warnings would change the whole process, with all its threads
 
     def heard(finding: Finding, kind: type[Warning]) -> None:
         (hear or found.append)(finding) if issubclass(kind, category) else beyond(finding, kind)

@@ -202,12 +202,10 @@ class Options:
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The options that differ from their defaults."""
         return {name: value for name in TABLE if (value := getattr(self, name)) != DEFAULTS[name]}
 
     @property
     def nearest(self) -> bool:
-        """Whether nearest neighbours make the graph."""
         return self.n_neighbors is not None or is_local(self.bandwidth)
 
     @property
@@ -223,7 +221,7 @@ class Options:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of one such number."""
+
         return 8 if self.dtype == "float64" else 4
 
     @property
@@ -381,8 +379,6 @@ def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> O
     owner.__doc__ = re.sub(r"^( *)\{([a-z_,\s]+)\}$", filled, owner.__doc__ or "", flags=re.MULTILINE)
     return owner
 
-
-# --- misspelt keywords -----------------------------------------------------------------------------------------------
 
 # ours, by the name elsewhere
 SAME = {"n_jobs": "n_threads", "eigen_tol": "tol", "k": "n_neighbors", "seed": "random_state", "verbose": "progress"}

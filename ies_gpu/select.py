@@ -68,21 +68,14 @@ def select_coordinates(
     -------
     Selection
         The chosen set with its coordinates, the path, the ranking of other sets, and diagnostics. Its arrays are on the
-        device of the input, one row per point.
+        device of the input, one row per point; ``findings`` has what it warned of.
 
     Raises
     ------
-    ValueError, TypeError
-        If an argument is out of range or of the wrong type. The message says what to change.
+    ValueError, TypeError, DeviceError, ClusterError
+        If an argument is out of range or of the wrong type, or names a device or workers that cannot be used.
     DisconnectedGraphError
         If the graph falls into parts and ``disconnected="raise"``, with a bandwidth that connects them.
-    DeviceError, ClusterError
-        If you asked for a device or workers that cannot be used.
-
-    Warns
-    -----
-    IESWarning
-        If the result may be wrong. What was found is also in ``selection.findings``.
 
     Notes
     -----

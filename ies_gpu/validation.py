@@ -242,11 +242,10 @@ def check_sparse_storage(name: str, matrix: Array) -> None:
 
 @at_home
 def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> bool:
-    """Check that a CSR matrix is its own transpose to 1e-8 of its largest entry; return whether it is but for rounding.
+    """Check that a CSR matrix without negative entries is its own transpose to 1e-8 of its largest entry.
 
-    That is, whether each entry equals its mirror image to 1e-10 of itself: distances from matrix products differ by a
-    few roundings, because BLAS sums a tile and its transpose in different orders. No entry may be negative. With
-    ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.
+    Return whether each entry equals its mirror image to 1e-10 of itself: BLAS rounds a tile and its transpose
+    differently. With ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.
     """
     if matrix.nnz == 0:
         return True
@@ -272,19 +271,16 @@ def check_kernel(kernel: Array, name: str = "kernel") -> Array:
     """Return a user's kernel as a CSR of its own, averaged with its transpose unless it is symmetric but for rounding.
 
     A difference that is small beside the largest entry may be large in a row of small ones, and a kernel that is not
-    quite symmetric has no orthogonal eigenvectors. Kernels that equal their transpose to 1e-10 of each entry, as ours
-    do, stay as they are, so that the steps by hand give what ``laplacian_of_points`` gives.
+    quite symmetric has no orthogonal eigenvectors.
     """
     matrix = check_square_sparse(name, kernel)
     backend = backend_of(matrix.data)
-    if not check_symmetric(name, matrix):
-        both = (0.5 * (matrix + matrix.T)).tocsr()
-        both.sort_indices()
-        return backend.csr(both.data, both.indices, both.indptr, both.shape)
-    return matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
+    if check_symmetric(name, matrix):
+        return matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
+    both = (0.5 * (matrix + matrix.T)).tocsr()
+    both.sort_indices()
+    return backend.csr(both.data, both.indices, both.indptr, both.shape)
 
-
-# --- whether two inputs are the same points ---
 
 SIX_DIGITS = 2.0**20
 ROWS = 64  # of points that tell whether they are the same; so few come from a device at no cost

@@ -31,7 +31,6 @@ SIZES = {"D1": (1500, 1.0), "D6": (1000, 0.8), "D7": (1500, 1.0)}
 
 
 def ask_for(monkeypatch: pytest.MonkeyPatch, solver: str) -> None:
-    """Let whole runs use this eigensolver, whatever is expected of it."""
     asked = partial(diffusion_map, solver=solver)
     asked.step = diffusion_map.step
     monkeypatch.setattr(steps, "diffusion_map", asked)
@@ -80,7 +79,6 @@ def sent(value: Any, backend: Backend) -> Any:
 
 
 def to_host(value: Any) -> Any:
-    """The same with every array on the host."""
     if hasattr(value, "get") and hasattr(value, "shape"):
         return value.get()
     return rebuilt(value, to_host)

@@ -15,7 +15,6 @@ TOLD_APART = ("seconds", "peak_bytes", "checkpoint", "configuration", "storage")
 
 
 def assert_same(a, b, where="", ignored=TOLD_APART):
-    """The same types and bits, all the way down."""
     assert type(a) is type(b), (where, type(a), type(b))
     if isinstance(a, np.ndarray):
         assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes(), where
@@ -53,7 +52,6 @@ def resumed(selection):
 
 
 def in_order(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
-    """Sets in lexicographic order, and their mean scores."""
     order = np.lexsort(selection.ranking.subsets.T[::-1])
     return selection.ranking.subsets[order], selection.ranking.scores[order]
 

@@ -40,7 +40,6 @@ def plane(n: int, d: int, noise: float = 0.0, columns: int = 8, seed: int = 0) -
 
 
 def frames(rng, n, m, d):
-    """Random orthonormal tangent bases (n, m, d)."""
     return np.linalg.qr(rng.normal(size=(n, m, d)))[0]
 
 

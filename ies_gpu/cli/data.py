@@ -70,16 +70,14 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
     data = load("D1", n_samples=n)
     bandwidth = float(f"{bandwidth_for('D1', n):.2g}")
     tell(f"A strip of {n:,} noisy points, six times as long (x) as it is wide (y).")
-    tell("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
-    tell("of the first 20 give a flat map of the strip? The usual answer: the first two.")
+    tell("Its diffusion map has phi1, phi2, ... from slow to fast. Which two give a flat map? Usually: the first two.")
     tell(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
     known: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": bandwidth}
     selection = select_coordinates(data.X, **known, progress=console)
     tell(f"\nThe usual choice: {selection.judgement['needed'].text}.")
     tell(f"The search chooses {', '.join(selection.names)}: {selection.judgement['rank'].text}.")
     if selection.subset != data.reference_subset:
-        tell("The paper reports phi1, phi7. This sample gives another set, because")
-        tell("eigenvalues close to each other swap places from sample to sample.")
+        tell("The paper reports phi1, phi7. This sample gives another set: close eigenvalues swap places.")
     write_table(folder / "points.npy", data.X)
     selection.save(folder / "run.npz")
     # the width first, since that is what the leading coordinates lose

@@ -99,9 +99,8 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     asked |= {"device": "cpu" if args.device == "auto" else args.device}
     asked |= {name: getattr(args, name) for name in ("n_components", "dtype", "memory_limit")}
     trials = expected_trials(points, args.self_loops) if degree is None and args.metric == "euclidean" else []
-    about = {"n": n, "dim": columns, "degree": degree, "degree_known": degree is not None}
-    if degree is None:
-        about["degree"] = trials[-1].degree if trials else min(ASSUMED, 0.06 * n)
+    assumed = trials[-1].degree if trials else min(ASSUMED, 0.06 * n)
+    about = {"n": n, "dim": columns, "degree": degree or assumed, "degree_known": degree is not None}
     found = estimate_resources(n=n, degree=about["degree"], **asked)
     if trials:
         each = [estimate_resources(n=round(work.n), degree=work.degree, **asked) for work in trials]
@@ -136,9 +135,8 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     say(f"  request         {in_bytes(found.request_bytes)}, a quarter more")
     if found.device_bytes:
         say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
-    took = None if found.seconds is None else duration(found.seconds)
-    about_time = f"{took}, within a factor of two; the first run also compiles" if took else "unknown"
-    say(f"  time            {about_time}")
+    took = "unknown" if found.seconds is None else f"{duration(found.seconds)}, within a factor of two"
+    say(f"  time            {took}; the first run also compiles")
     if found.factor > 1.1:
         say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
 

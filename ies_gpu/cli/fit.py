@@ -19,11 +19,9 @@ from .saved import check_picture, draw
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
-EXIT = """
+MORE = """
 JOB.TOML has options (bandwidth = 0.25), and so have environment variables
 (IES_GPU_BANDWIDTH=0.25). Flags override variables, and variables the file.
-
-Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
 """
 PROBLEM = ("intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
 DETAILS = (
@@ -44,7 +42,7 @@ OUTPUTS = {
 
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
-    fit = parser.add_command(commands, "fit", run, "choose coordinates for points in a file", example, EXIT)
+    fit = parser.add_command(commands, "fit", run, "choose coordinates for points in a file", example, MORE)
     fit.add_argument("points", metavar="POINTS", help="file or URL, one row per point (.npy, .csv, .h5, ...)")
     parser.add_options(fit.add_argument_group("the problem"), *PROBLEM)
     option = fit.add_argument_group("what to write").add_argument
@@ -52,8 +50,9 @@ def add(commands: Any) -> None:
         option(*dict.fromkeys((flag, f"--{name}")), metavar=metavar, help=f"file for {content}")
     parser.add_reading(fit.add_argument_group("the file").add_argument)
     option = fit.add_argument_group("a molecule").add_argument
-    about = "file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)"
-    option("--topology", metavar="TOP.PDB", help=about)
+    option(
+        "--topology", metavar="TOP.PDB", help="file with the atoms of a trajectory such as traj.xtc (needs MDAnalysis)"
+    )
     option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
     about = "what describes the shape of a frame (angles); only torsions tell it from its mirror image"
     option("--features", choices=FEATURES, help=about)
@@ -62,10 +61,8 @@ def add(commands: Any) -> None:
     about = "compute on the workers of a Dask scheduler, such as tcp://node1:8786"
     fit.add_argument_group("a cluster").add_argument("--scheduler", metavar="ADDRESS", help=about)
     job = fit.add_argument_group("a job")
-    about = "read the points, say how much memory and time it takes, and stop"
-    job.add_argument("--dry-run", action="store_true", help=about)
-    about = "TOML file with options, such as bandwidth = 0.25"
-    job.add_argument("--config", metavar="JOB.TOML", help=about)
+    job.add_argument("--dry-run", action="store_true", help="say how much memory and time it takes, and stop")
+    job.add_argument("--config", metavar="JOB.TOML", help="TOML file with options, such as bandwidth = 0.25")
     parser.add_options(job, "checkpoint", "resume")
     parser.add_talk(fit, as_json="print the result as one JSON object")
 

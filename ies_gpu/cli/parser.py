@@ -96,14 +96,9 @@ class Parser(argparse.ArgumentParser):
 
 def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str, more: str = "") -> Parser:
     """Add a command with a line of help, an example, and what else there is to say."""
-    command = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=f"example:\n  {example}\n{more}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    about = {"help": text, "description": f"{text[0].upper()}{text[1:]}.", "epilog": f"example:\n  {example}\n{more}"}
+    raw = argparse.RawDescriptionHelpFormatter
+    command = commands.add_parser(name, formatter_class=raw, allow_abbrev=False, **about)
     command.set_defaults(run=run, parser=command)
     return command
 

@@ -24,14 +24,11 @@ def add(commands: Any) -> None:
     show.add_argument("run_file", **RUN_FILE)
     parser.add_talk(show, as_json="print the result as one JSON object", progress=False)
 
-    plot = parser.add_command(
-        commands, "plot", run_plot, "draw a result that 'fit' wrote", "ies-gpu plot run.npz -o map.png"
-    )
+    plot = parser.add_command(commands, "plot", run_plot, "draw a saved result", "ies-gpu plot run.npz -o map.png")
     option = plot.add_argument
     option("run_file", **RUN_FILE)
     option("-o", "--output", metavar="MAP.PNG", help="a .png, .pdf or .svg file (RUN.PNG)")
-    kinds = ("embedding", "path", "volumes")
-    option("--kind", choices=kinds, default="embedding", help="what to draw (embedding)")
+    option("--kind", choices=("embedding", "path", "volumes"), default="embedding", help="what to draw (embedding)")
     option("--color", **COLOR)
     parser.add_talk(plot, progress=False)
 
@@ -41,8 +38,7 @@ def add(commands: Any) -> None:
     option = report.add_argument
     option("run_file", **RUN_FILE)
     option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
-    about = "the points of the run; adds a view of the input, and the graph to --diagnose"
-    option("--points", metavar="POINTS", help=about)
+    option("--points", metavar="POINTS", help="the points of the run, for a view of the input, and for --diagnose")
     option("--color", **COLOR)
     option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
@@ -56,10 +52,8 @@ def add(commands: Any) -> None:
     option = transform.add_argument
     option("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
     option("points", metavar="POINTS", help="file with the same columns")
-    about = "file for the coordinates (.npy or .csv)"
-    option("-o", "--output", required=True, metavar="PHI.NPY", help=about)
-    about = "value for points far from the training points (nan)"
-    option("--isolated", choices=("nan", "nearest"), default="nan", help=about)
+    option("-o", "--output", required=True, metavar="PHI.NPY", help="file for the coordinates (.npy or .csv)")
+    option("--isolated", choices=("nan", "nearest"), default="nan", help="value far from the training points (nan)")
     parser.add_reading(transform.add_argument_group("the file").add_argument)
     parser.add_options(transform.add_argument_group("the machine"), "device", "memory_limit", "n_threads")
     parser.add_talk(transform, as_json="print a summary as one JSON object")

@@ -155,7 +155,7 @@ def conclude(selection: Selection, run: Run, automatic: dict[str, Any] | None, j
     reasons = [finding for finding in log.findings if finding.is_doubt]
     found = [] if automatic is None else warnings_for(reasons)
     found += graph_warnings(about, selection.subset, len(selection.points), run.options)
-    if run.given.entry == "X" and is_symmetric(run.given.points):
+    if "X" in run.given.values and is_symmetric(run.given.points):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         found.append(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
     for finding in found:

@@ -30,10 +30,8 @@ class InverseError(NamedTuple):
 
     Attributes
     ----------
-    rms : float
-        The root mean square of the distance, in the units of the points.
-    unexplained : float
-        The share of the variance of the points that is lost; ``1 - unexplained`` is R squared.
+    rms, unexplained : float
+        The root mean square of the distance, in the units of the points; and the share of their variance that is lost.
     """
 
     rms: float
@@ -110,10 +108,8 @@ class Model(Chosen):
             the nearest training point.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
             Where to compute; "auto" stays where ``X_new`` is.
-        memory_limit : int, optional
-            Bytes that may be used; half of the free memory by default.
-        n_threads : int, optional
-            CPU threads; all by default.
+        memory_limit, n_threads : int, optional
+            Bytes and CPU threads that may be used; half of the free memory, and all, by default.
         progress : callable, optional
             Called as ``progress("transform", done, total)``.
 

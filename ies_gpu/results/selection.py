@@ -225,10 +225,8 @@ class Selection(Chosen):
         pandas.DataFrame
             Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from None
+        import pandas
+
         index = pandas.Index(to_host(self.points), name="point") if self.index is None else self.index
         return pandas.DataFrame(to_host(self.embedding), index=index, columns=list(self.names))
 
@@ -258,10 +256,8 @@ class Selection(Chosen):
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
         compare : Selection, optional
             Another result, to be shown beside this one.
-        stability : Stability, optional
-            What :func:`selection_stability` found.
-        diagnosis : Diagnosis, optional
-            What :func:`diagnose` found; it is marked on the map.
+        stability, diagnosis : Stability, Diagnosis, optional
+            What :func:`selection_stability` and :func:`diagnose` found; it is marked on the map.
         title : str, optional
             The heading of the page.
         """
@@ -325,9 +321,6 @@ def check_selection(selection: Any) -> Selection:
     return selection
 
 
-# --- whether points, and their rows and columns by name, are those of a result ---------------------------------------
-
-
 def is_whole(selection: Selection) -> bool:
     """Return whether all points of the input are in the map; a given Laplacian leaves none out."""
     about = selection.diagnostics
@@ -357,11 +350,7 @@ def as_words(labels: Any) -> list[str]:
 
 
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
-    """Return the rows of an array X (n, D) that are in the map; raise if X is not what the result was made from.
-
-    A result knows its points by a digest of some rows. Where there is none, as in an older file, only the number of
-    rows is checked.
-    """
+    """Return the rows of an array X (n, D) that are in the map; raise if X is not what the result was made from."""
     rows, whole = to_host(selection.points), is_whole(selection)
     must = f"{option(name)} must be the points that the selection was made from"
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
@@ -369,7 +358,7 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
         raise refusal(f"{name}.rows", f"{must}, {wanted}, got {len(X):,} rows")
     used = X if len(rows) == len(X) else X[backend_of(X).asarray(rows)]
     known, width = (selection.diagnostics.get(key) for key in ("points_digest", "n_features"))
-    if known is None or points_digest(used) == known:
+    if known is None or points_digest(used) == known:  # an older file knows the number of rows only
         return used
     if width is not None and width != X.shape[1]:
         text = f"{must}, with {width} column{'s' * (width != 1)}, got {X.shape[1]}"

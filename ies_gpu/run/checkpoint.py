@@ -1,11 +1,9 @@
 """Checkpoints: each finished stage of a run is kept on disk, so that a run that was killed can go on.
 
-One ``.npz`` per stage says which job it belongs to (a fingerprint of data, options and versions), from which stage it
-was computed (the digest of that stage's content) and what its own content must be (its digest). A stage is taken if it
-is whole, of the same job, and computed from the very stage that the run now has; everything else is computed again. The
-``pack=`` of a step says what is kept of its result.
-Stages are deterministic, so sound ones behind a damaged one stay usable. The number of threads is not part of the job:
-only products with tiles depend on it, and the digests tell where it mattered.
+One ``.npz`` per stage says which job it belongs to (a fingerprint of data, options and versions), and has the digests
+of its content and of the stage that it was computed from. A stage is taken if it is whole, of the same job, and
+computed from the very stage that the run now has. Sound stages behind a damaged one stay usable. The
+number of threads is not part of the job: only products with tiles depend on it, and the digests tell where it mattered.
 """
 
 from __future__ import annotations
@@ -47,13 +45,13 @@ class Checkpoint:
     """A folder of finished stages of a ``job``, plain values that decide the result. One run has it to itself."""
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
-        self.folder, self.stages = make_folder(folder), stages
+        self.folder, self.stages = Path(folder), stages
         self.resumed: list[str] = []
         self.notes: list[str] = []
         self.lock: int | None = lock_folder(self.folder)
         OPEN.add(self)
         self.job = pack({**job, "format": VERSION})[0]
-        self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
+        self.fingerprint = content_digest(self.job, {})
         try:
             for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
                 leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
@@ -62,8 +60,8 @@ class Checkpoint:
             self.own = next((header for header in sound if header["fingerprint"] == self.fingerprint), None)
             there = [stage for stage in stages if self.path(stage).exists()]
             if there and not resume:  # they may have taken days
-                whose = "another job" if self.own is None else "this job"
-                text = f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)})"
+                whose = "another" if self.own is None else "this"
+                text = f"{self.folder} holds a checkpoint of {whose} job (stages {', '.join(there)})"
                 way = f"pass {option('resume', True)} to continue from what can be used, delete the folder to start "
                 raise refusal("checkpoint.there", text, f"{way}over, or choose another one")
             if sound and self.own is None:
@@ -148,34 +146,20 @@ class Checkpoint:
         self.note("checkpoint.other_job", f"{text}; its stages are recomputed and replaced")
 
 
-def close_in_child() -> None:
-    """Release the locks that a forked process has inherited: a worker of a pool may outlive the run by far."""
-    for checkpoint in list(OPEN):
-        checkpoint.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=close_in_child)
-
-
-def make_folder(folder: Any) -> Path:
-    path = Path(folder)
-    if path.exists() and not path.is_dir():
-        text = f"{option('checkpoint')} must be a folder, but {path} is a file"
-        raise refusal("checkpoint.file", text, kind=NotADirectoryError)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise type(error)(error.errno, f"cannot create the checkpoint folder: {error.strerror}", str(path)) from None
-    return path
+if hasattr(os, "register_at_fork"):  # a worker of a pool, which inherits the locks, may outlive the run by far
+    os.register_at_fork(after_in_child=lambda: [*map(Checkpoint.close, list(OPEN))])
 
 
 def lock_folder(folder: Path) -> int:
-    """Return a lock on the folder that ends with the process: two runs must not share a folder."""
+    """Make a folder, and return a lock on it that ends with the process: two runs must not share a folder."""
+    if folder.exists() and not folder.is_dir():
+        text = f"{option('checkpoint')} must be a folder, but {folder} is a file"
+        raise refusal("checkpoint.file", text, kind=NotADirectoryError)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        reason = f"the checkpoint folder cannot be written to: {error.strerror}"
+        reason = f"the checkpoint folder cannot be made or written to: {error.strerror}"
         raise type(error)(error.errno, reason, str(folder)) from None
     try:
         import fcntl
@@ -188,9 +172,6 @@ def lock_folder(folder: Path) -> int:
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor
-
-
-# --- digests: whether two jobs are the same, and whether a file is what was written ----------------------------------
 
 
 def data_digest(given: Mapping[str, Any]) -> str:

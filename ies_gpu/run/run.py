@@ -128,10 +128,7 @@ class Log:
             yield
             return
 
-        def report(done: int, total: int) -> None:
-            if self.progress is not None:
-                self.progress(name, done, total)
-
+        report = (lambda *_: None) if self.progress is None else partial(self.progress, name)
         logger.debug("%s: begins", name)
         report(0, 0)
         begin, before, self.current = time.perf_counter(), self.current, name

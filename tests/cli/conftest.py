@@ -11,13 +11,11 @@ HOPELESS = ["--bandwidth", "1e-9"]  # the run would end by another error: what i
 
 @pytest.fixture
 def columns(monkeypatch):
-    """As wide as a terminal."""
     monkeypatch.setenv("COLUMNS", "80")
 
 
 @pytest.fixture(scope="package")
 def folder(tmp_path_factory):
-    """Points and a result that no test changes."""
     folder = tmp_path_factory.mktemp("cli")
     np.save(folder / "points.npy", datasets.load("D1", n_samples=1500).X)
     with pytest.MonkeyPatch.context() as patch:

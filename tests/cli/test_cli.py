@@ -23,9 +23,8 @@ def test_doctor_tells_the_device_and_why(capsys):
     assert "has not been run on a GPU" in facts["gpu_status"] and facts["gpu_status"] in " ".join(out.split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
+def test_errors_are_one_line_and_have_a_status(points, capsys):
+    for arguments, status, message in (
         (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
         (["fit"], 2, "required: POINTS"),
         (["fit", "{points}", "-d", "21"], 2, "-d must be an integer between 1 and 20 (-m is 20), got 21"),
@@ -51,14 +50,11 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "x.npy", "--subset_size=3"], 2, "did you mean --subset-size?"),
         (["fit", "x.npy", "--xyz"], 2, "unknown option --xyz (see 'ies-gpu fit --help')"),
         (["fit", "x.npy", "y.npy"], 2, "unrecognized arguments: y.npy"),
-    ],
-)
-def test_errors_are_one_line_and_have_a_status(arguments, status, message, points, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "10000")
-    assert cli.main([argument.format(points=points) for argument in arguments]) == status
-    *others, last = capsys.readouterr().err.splitlines()
-    assert last.startswith("ies-gpu: error: ") and message in last
-    assert "nowhere" not in message or "no -o" not in "".join(others)  # a missing input comes first
+    ):
+        assert cli.main([argument.format(points=points) for argument in arguments]) == status
+        *others, last = capsys.readouterr().err.splitlines()
+        assert last.startswith("ies-gpu: error: ") and message in last
+        assert "nowhere" not in message or "no -o" not in "".join(others)  # a missing input comes first
 
 
 def test_unexpected_errors_name_their_kind_and_debug_raises():

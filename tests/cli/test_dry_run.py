@@ -41,13 +41,10 @@ def test_it_is_the_estimate_for_these_points(dry, points):
     assert found["seconds"] == pytest.approx(same.seconds)
 
 
-def test_an_automatic_run_includes_the_scan(dry):
+def test_an_automatic_run_includes_the_scan_and_a_limit_is_heeded(dry, points):
     found = dry()
     assert not found["degree_known"]
     assert found["peak_bytes"] >= found["stages"]["scan"] and found["request_bytes"] >= 1.24 * found["peak_bytes"]
-
-
-def test_a_limit_is_heeded_and_may_be_too_low(dry, points):
     assert dry(*FIT)["peak_bytes"] > dry(*FIT, "--memory-limit", "9M")["peak_bytes"]
     assert cli.main(["fit", points, *FIT, "--dry-run", "--memory-limit", "1M"]) == 1
 

@@ -55,21 +55,18 @@ def test_a_variable_overrides_the_file_and_a_flag_the_variable(monkeypatch, caps
     assert "IES_GPU_JSON must be true or false" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_a_wrong_file_is_a_usage_error(capsys):
+    for text, words in (
         ("bandwith = 1", "job.toml: 'bandwith' is not an option; did you mean --bandwidth?"),
         ("bandwidth = 'wide'", "--bandwidth: must be a finite number"),
         ("[fit]\nbandwidth = 1", "job.toml: 'fit' is not an option"),
         ("bandwidth = true", "job.toml: bandwidth must not be true or false"),
         ("bandwidth = ", "job.toml is not a TOML file"),
         (None, "--config job.toml: No such file"),
-    ],
-)
-def test_a_wrong_file_is_a_usage_error(text, words, capsys):
-    Path("job.toml").unlink() if text is None else Path("job.toml").write_text(text)
-    assert cli.main(["fit", "points.npy", "--config", "job.toml"]) == 2
-    assert words in " ".join(capsys.readouterr().err.split())
+    ):
+        Path("job.toml").unlink() if text is None else Path("job.toml").write_text(text)
+        assert cli.main(["fit", "points.npy", "--config", "job.toml"]) == 2
+        assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_example_of_the_documentation_is_valid():

@@ -68,7 +68,7 @@ def test_positions_and_atoms_in_an_archive_are_a_molecule(folder, capsys):
 
 
 def test_principal_components_of_a_sample_are_those_of_all_frames(rng):
-    """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
+    # if the features vary in few directions, as they do here: two torsions have four cosines and sines
     R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)
     molecule = datasets.Trajectory(R, np.array(Z + Z[1:]))
     whole, _ = principal_components(molecule, "distances")
@@ -86,9 +86,10 @@ def test_of_frames_of_both_hands_it_is_said_that_torsions_keep_the_sign(folder, 
         assert ("--features torsions keeps it" in " ".join(capsys.readouterr().err.split())) is (kind == "angles")
 
 
-@pytest.mark.parametrize(
-    ("name", "more", "status", "words"),
-    [
+def test_what_does_not_work_is_said_before_the_run(folder, capsys):
+    (folder / "traj.xtc").write_bytes(b"no trajectory")
+    np.savez(folder / "large.npz", R=np.zeros((3, 200, 3)), z=[6] * 200)
+    for name, more, status, words in (
         ("peroxide.npz", ["--atoms", "0-9"], 1, "atoms must be different numbers between 0 and 3"),
         ("peroxide.npz", ["--atoms", "3-0"], 2, "rising ranges, such as 0-8,12, got '3-0'"),
         ("peroxide.npz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
@@ -97,10 +98,6 @@ def test_of_frames_of_both_hands_it_is_said_that_torsions_keep_the_sign(folder, 
         ("traj.xtc", ["--topology", "no.pdb"], 1, "no.pdb does not exist"),
         ("traj.xtc", [], 1, "reads trajectories with --topology"),
         ("large.npz", [], 1, "choose fewer atoms, distances or torsions"),
-    ],
-)
-def test_what_does_not_work_is_said_before_the_run(folder, name, more, status, words, capsys):
-    (folder / "traj.xtc").write_bytes(b"no trajectory")
-    np.savez(folder / "large.npz", R=np.zeros((3, 200, 3)), z=[6] * 200)
-    assert fit(folder, name, *HOPELESS, *more) == status
-    assert words in " ".join(capsys.readouterr().err.split())
+    ):
+        assert fit(folder, name, *HOPELESS, *more) == status
+        assert words in " ".join(capsys.readouterr().err.split())

@@ -25,7 +25,6 @@ SIGNALS = [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
 
 
 def python(*arguments):
-    """A program of Python in a process of its own."""
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
 
 

@@ -48,7 +48,6 @@ def folder(tmp_path_factory):
 
 
 def run(folder, *words):
-    """Run a command in the folder of the results, as ``report named-output.npz``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return cli.main([*words])

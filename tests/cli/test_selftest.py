@@ -18,7 +18,6 @@ KERNELS, RUNS = [("small", kernel) for kernel in TYPES], [*selftest.BOUNDS]
 
 
 def self_test(capsys, device: str = "auto", as_json: bool = True) -> tuple[int, str]:
-    """What the self-test says on a thousand points of the strip."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         status = doctor.run_selftest(doctor.examine(device), device, 1000, as_json=as_json, names=("D1",))

@@ -33,5 +33,4 @@ def code_in(node: ast.AST) -> str:
 
 
 def codes(*makers: str) -> set[str]:
-    """Return the codes that some functions make."""
     return {code for name, code in made() if name in makers}

@@ -105,7 +105,6 @@ def test_who_listens_first_hears_and_a_teller_reaches_those_who_listened_before(
 
 @pytest.fixture(scope="module")
 def parted():
-    """A strip, and a few points far away."""
     X = datasets.load("D1", n_samples=600).X
     return np.concatenate([X, X[:40] + 100.0])
 

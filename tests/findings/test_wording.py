@@ -6,8 +6,6 @@ import ast
 import re
 from dataclasses import fields
 
-import pytest
-
 from ies_gpu import cli
 from ies_gpu.cli.parser import ADVICE, FLAGS, in_flags, say_in_flags
 from ies_gpu.findings import option, render, warning
@@ -18,9 +16,8 @@ OPTIONS = "|".join({field.name for field in fields(Options)} - {"entry"})
 UNMARKED = re.compile(rf"(?<![\w`.-])(?:{OPTIONS})=$|(?<![\w`.-])(?:{OPTIONS})=['\d]")
 
 
-@pytest.mark.parametrize(
-    ("text", "python", "here"),
-    [
+def test_options_are_written_for_python_and_as_flags():
+    for text, python, here in (
         (f"try {option('n_neighbors', 15)}", "try n_neighbors=15", "try --neighbors 15"),
         (f"or try {option('bandwidth', 'auto')}", "or try bandwidth='auto'", "or try --bandwidth auto"),
         (f"use {option('bandwidth', 0.61234567)}", "use bandwidth=0.612346", "use --bandwidth 0.612346"),
@@ -34,11 +31,9 @@ UNMARKED = re.compile(rf"(?<![\w`.-])(?:{OPTIONS})=$|(?<![\w`.-])(?:{OPTIONS})=[
         (option("memory_limit", 5_650_000_000), "memory_limit=5650000000", "--memory-limit 5389M"),
         (f"{option('X_new')} has a row", "X_new has a row", "X_new has a row"),
         (f"{option('the file')} is empty", "the file is empty", "the file is empty"),
-    ],
-)
-def test_options_are_written_for_python_and_as_flags(text, python, here):
-    assert render(text) == python
-    assert render(text, in_flags) == here
+    ):
+        assert render(text) == python
+        assert render(text, in_flags) == here
 
 
 def test_a_command_is_not_told_of_options_that_it_does_not_have():
@@ -50,14 +45,11 @@ def test_a_command_is_not_told_of_options_that_it_does_not_have():
     assert say_in_flags(few, {"-n"}) == "-n are few"
 
 
-def test_every_flag_is_one_of_fit():
+def test_every_flag_is_one_of_fit_and_advice_for_the_command_line_belongs_to_findings_that_there_are():
     (commands,) = cli.build_parser()._subparsers._group_actions
     known = commands.choices["fit"]._option_string_actions
     rest = {"--entry", "--keep-bases", "--self-loops", "--untangle", "select_each_part in Python"}
     assert {FLAGS[name] for name in FLAGS} - set(known) == rest
-
-
-def test_advice_for_the_command_line_belongs_to_findings_that_there_are():
     kinds = codes("warning", "light", "refusal", "say") | {"not_finite", "metric.choice", "--points.columns"}
     assert set(ADVICE) <= kinds
 

@@ -94,7 +94,8 @@ def kubernetes():
     validator = needed("kubernetes_validate", "test-docker")
     for document in (claim, job):
         validator.validate(document, "1.31", strict=True)
-    return container["args"], float(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 2**30
+    memory = float(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 2**30
+    return container["args"], memory, "kubernetes-job.yaml"
 
 
 def amazon():
@@ -106,7 +107,8 @@ def amazon():
     report = needed("botocore.validate", "test-docker").ParamValidator().validate(job, shape)
     assert not report.has_errors(), report.generate_report()
     (memory,) = (float(need["value"]) for need in container["resourceRequirements"] if need["type"] == "MEMORY")
-    return [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]], memory * 2**20
+    command = [job["parameters"].get(part.removeprefix("Ref::"), part) for part in container["command"]]
+    return command, memory * 2**20, "README.md"  # JSON has no comments
 
 
 def google():
@@ -119,15 +121,12 @@ def google():
     from google.protobuf import json_format
 
     json_format.ParseDict(job, batch.Job.pb(batch.Job()))  # raises on a name or a type that Batch does not know
-    return container["commands"], float(task["computeResource"]["memoryMib"]) * 2**20
+    return container["commands"], float(task["computeResource"]["memoryMib"]) * 2**20, "google-batch.yaml"
 
 
-# the name of the file that says for which points the memory was computed: JSON has no comments
-@pytest.mark.parametrize(
-    ("job", "told"), [(kubernetes, "kubernetes-job.yaml"), (amazon, "README.md"), (google, "google-batch.yaml")]
-)
-def test_a_job_is_careful_valid_and_asks_for_the_memory_that_we_tell(job, told):
-    command, memory = job()
+@pytest.mark.parametrize("job", [kubernetes, amazon, google])
+def test_a_job_is_careful_valid_and_asks_for_the_memory_that_we_tell(job):
+    command, memory, told = job()
     assert parsed(command).device == "cuda" and asks_rightly(told, memory)
 
 

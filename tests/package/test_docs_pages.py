@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.extras import needed
@@ -41,7 +43,6 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")  # of scanpy
 def test_the_block_for_biologists(tmp_path, monkeypatch):
-    """Scanpy draws what it finds."""
     needed("scanpy", "test-all")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
@@ -91,3 +92,19 @@ def test_the_command_lines_of_the_readme_run(tmp_path):
 def test_no_claim_of_a_gpu_run():
     for path in [DOCS.parent / "README.md", *DOCS.glob("*.md")]:
         assert not re.search(r"(tested on|measured on a|timed on a|tested on a) gpu", path.read_text().lower()), path
+
+
+@pytest.mark.thorough
+def test_what_an_example_defines_for_spectra(tmp_path, monkeypatch, capsys):
+    """Flux equal to its wavelength at rest, seen at a redshift of 0.25, with channels that were not measured."""
+    monkeypatch.chdir(tmp_path)
+    defined = runpy.run_path(str(DOCS.parent / "examples" / "fields" / "spectra.py"), run_name="__main__")
+    assert "(2000, 10)\nSelection of phi1" in capsys.readouterr().out
+    Table, fits = needed("astropy.table", "astro").Table, needed("astropy.io.fits", "astro")
+    seen = np.linspace(5000, 8000, 301)
+    flux, ivar = seen / 1.25, np.ones(301)
+    flux[60:63], ivar[60:63] = -99, 0
+    tables = Table({"loglam": np.log10(seen), "flux": flux, "ivar": ivar}), Table({"Z": [0.25]})
+    fits.HDUList([fits.PrimaryHDU(), *map(fits.table_to_hdu, tables)]).writeto("spec.fits")
+    at = np.linspace(4100, 6300, 50)
+    np.testing.assert_allclose(defined["read_sdss"]("spec.fits", at), at)

@@ -33,7 +33,6 @@ def found(name: str):
 
 
 def members(name: str) -> list[str]:
-    """The public methods and properties that a class has from us."""
     known = inspect.classify_class_attrs(found(name)) if inspect.isclass(found(name)) else []
     ours = [each for each in known if all(from_us(thing) for thing in (each.defining_class, each.object))]
     functions = [each.name for each in ours if each.kind != "data" or isinstance(each.object, cached_property)]

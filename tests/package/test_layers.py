@@ -25,7 +25,7 @@ ROOMS = [
 ]  # fmt: skip
 LEVELS = 14  # modules in the longest chain of imports; only ever lowered
 MODULES = 71  # that are imported by ``ies-gpu fit x.npy``; the same
-CROSSED = 37  # whose functions a run with given numbers calls; the same
+CROSSED = 36  # whose functions a run with given numbers calls on the CPU; the same
 # what a result draws of itself is loaded when it is drawn
 DRAWN = {("results", "report")}
 
@@ -110,7 +110,6 @@ def test_only_the_backend_imports_cupy():
 
 
 def modules_after(code, folder="."):
-    """The modules that a process has imported after some code."""
     command = [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     return done.stdout.splitlines()[-1].split()

@@ -41,15 +41,12 @@ def test_the_site_has_24_pages_beside_the_front_page_the_examples_and_the_api():
     assert len(pages - {"index", "reference", "messages"}) + len(lessons) == 24
 
 
-def test_every_public_name_is_in_the_reference():
+def test_every_public_name_is_in_the_reference_and_every_option_under_a_subhead():
     named = set(re.findall(r"^   ([\w.]+)$", (DOCS / "reference.rst").read_text(), flags=re.MULTILINE))
     modules = {"anndata", "datasets", "plot"}
     wanted = set(ies_gpu.__all__) - modules - {"__version__"} | set(MORE)
     wanted |= {f"{module}.{name}" for module in modules for name in getattr(ies_gpu, module).__all__}
     assert named == wanted
-
-
-def test_every_option_is_under_a_subhead():
     pytest.importorskip("docutils")
     groups = runpy.run_path(str(EXTENSIONS / "reference.py"))["PLACE"]
     assert set(inspect.signature(ies_gpu.select_coordinates).parameters) <= set(groups)
@@ -67,7 +64,9 @@ def test_every_example_is_in_the_gallery():
         assert rule == "=" * len(title), f"{name} needs a title, underlined with ="
 
 
-def test_every_warning_is_explained():
+def test_every_line_of_a_result_and_every_warning_is_explained():
+    lesson = (DOCS / "_lessons" / "reading.py").read_text()
+    assert [label for label in PRINTED if f"# **{label}**" not in lesson] == []
     page = (DOCS / "messages.md").read_text()
     terms = re.findall(r'^\| (?:`([\w.]+)`)? *\| "(.*?)" \|', page, flags=re.MULTILINE)
     every = ""  # the strings of the package, those with gaps as a whole
@@ -78,11 +77,6 @@ def test_every_warning_is_explained():
     assert [term for term in patterns if not re.search(patterns[term], every)] == [], "no longer said"
     known = codes("warning", "light", "grave", "note", "say") | {"choice.doubtful"}
     assert {code for code, _ in terms if code} == known
-
-
-def test_every_line_of_a_result_is_explained():
-    page = (DOCS / "_lessons" / "reading.py").read_text()
-    assert [label for label in PRINTED if f"# **{label}**" not in page] == []
 
 
 def test_the_install_page_names_every_extra_for_users():
@@ -103,8 +97,6 @@ def test_the_limits_of_the_verdict_are_those_of_the_code():
 
 
 class Page(HTMLParser):
-    """What a page loads."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.loads: list[str] = []

@@ -91,7 +91,6 @@ def test_the_work_of_a_run_is_linear_in_n():
 
 
 def test_everything_works_without_numba():
-    """In a process in which Numba cannot be imported, plain kernels choose the same set."""
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "from ies_gpu import datasets, select_coordinates\n"

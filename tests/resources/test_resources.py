@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import pytest
@@ -76,7 +75,6 @@ def test_time_is_shared_by_threads_and_unknown_on_a_gpu_or_for_too_many_sets():
     ],
 )
 def test_what_a_gpu_needs_is_what_cupy_asks_for(n, degree, m, dtype):
-    """The peak within a factor of 1.5."""
     machine, found = device_counts.counted(n, degree, n_components=m, dtype=dtype)
     job = {"n": n, "dim": 3, "degree": found.diagnostics["mean_degree"], "n_components": m, "dtype": dtype}
     told = estimate_resources(**job, device="cuda").device_bytes - CONTEXT
@@ -84,28 +82,20 @@ def test_what_a_gpu_needs_is_what_cupy_asks_for(n, degree, m, dtype):
     assert machine.peak / 1.5 < told < 1.5 * machine.peak + SAMPLES
 
 
-def run(points, *options):
-    """What a whole ``ies-gpu fit`` finds, and its peak in bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(f"{folder}/points.npy", points)
-        command = [sys.executable, "-m", "ies_gpu", "fit", f"{folder}/points.npy", *options, "--json", "--quiet"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            found = json.loads(process.stdout.read())
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)  # nobody can wait for it once more
-    assert status == 0
-    return found, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="the peak of a child is known on POSIX only")
 @pytest.mark.parametrize(("n", "degree", "columns"), [(20_000, 100, 3), (100_000, 169, 3), (30_000, 60, 120)])
-def test_runs_take_what_was_estimated(n, degree, columns):
+def test_runs_take_what_was_estimated(n, degree, columns, tmp_path):
     """Peak memory of a whole ``ies-gpu fit``, within a factor of 1.5."""
     points, _, bandwidth = rectangle(n, 4.0, degree=degree)
-    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(columns, 3)))[0]
-    given = ["-d", "2", "-s", "2", "--bandwidth", repr(float(bandwidth))]
-    found, measured = run(points @ rotation.T, *given)
+    np.save(tmp_path / "points.npy", points @ np.linalg.qr(np.random.default_rng(1).normal(size=(columns, 3)))[0].T)
+    fit = [sys.executable, "-m", "ies_gpu", "fit", tmp_path / "points.npy", "-d", "2", "-s", "2", "--json", "--quiet"]
+    with subprocess.Popen([*fit, "--bandwidth", repr(float(bandwidth))], stdout=subprocess.PIPE) as process:
+        found = json.loads(process.stdout.read())
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)  # nobody can wait for it once more
+    assert status == 0
+    measured = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     told = estimate_resources(n=n, dim=columns, degree=found["diagnostics"]["mean_degree"]).peak_bytes
     print(f"n {n}, {columns} columns: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
     assert measured / 1.5 < told < measured * 1.5

@@ -31,12 +31,9 @@ def model(selection, strip):
     return selection.model(strip.X, feature_names=["x", "y", "z"])
 
 
-def test_training_points_get_their_coordinates(model, selection, strip):
+def test_training_points_get_their_coordinates_and_points_left_out_are_none(model, selection, strip):
     assert model.names == selection.names
     np.testing.assert_allclose(model.transform(strip.X), selection.embedding, rtol=0, atol=1e-8)
-
-
-def test_points_left_out_are_no_training_points(strip):
     X = np.vstack([[[1e3, 0, 0]], strip.X, [[-1e3, 0, 0], [-1e3, 0.1, 0]]])
     with warned("graph.left_out"):
         selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.9, disconnected="largest")

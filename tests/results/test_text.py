@@ -59,15 +59,12 @@ def test_redundant_coordinates_are_told_with_those_that_they_follow(found):
     assert redundant(replace(found, coordinates=found.coordinates[:100])) == {}
 
 
-def test_programs_read_the_answer_first(found):
+def test_programs_read_the_answer_first_and_a_title_is_text_in_the_page(found, tmp_path):
     plain = as_plain(found, in_flags)
     assert list(plain)[:5] == ["subset", "names", "verdict", "judgement", "findings"]
     assert plain["judgement"]["shape"] == ANSWERS["shape"] and plain["judgement"]["stable"]["figure"] is None
     assert [finding["code"] for finding in plain["findings"]] == [finding.code for finding in SAID]
     assert json.loads(found.to_json()) == as_plain(found)
-
-
-def test_a_title_is_text_in_the_page(found, tmp_path):
     found.to_html(tmp_path / "page.html", title="a <b> & c")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "a &lt;b&gt; &amp; c" in text and "<b> & c" not in text.replace("\\u003c", "")

@@ -12,7 +12,6 @@ STAGES = [name for name in SAVED if name != "automatic"]
 
 
 def forget(folder, kept):
-    """Leave only so many stages."""
     for stage in STAGES[kept:]:
         (folder / f"{stage}.npz").unlink(missing_ok=True)
 

@@ -36,7 +36,6 @@ def no_work(*_):
 
 @pytest.fixture
 def folder(finished, tmp_path):
-    """A copy of it."""
     return shutil.copytree(finished, tmp_path / "run")
 
 
@@ -104,37 +103,34 @@ def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, fo
     assert_equal_selections(uninterrupted, select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True))
 
 
-def test_a_stage_that_followed_from_another_one_is_not_taken(points, uninterrupted, folder):
+def test_a_stage_that_followed_from_another_one_is_not_taken_and_leftovers_are_removed(points, uninterrupted, folder):
     """Every file is sound and of this job, but the tangent bases were not computed from these eigenvectors."""
+    (folder / ".tangents.npz.0123456789ab.tmp").write_bytes(b"half")  # of a process that was killed
+    (folder / "notes.txt").write_text("mine")
     with changed(folder / "tangents.npz") as members:
         members["header.json"] = json.dumps(json.loads(members["header.json"]) | {"after": "0" * 64}).encode()
     found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, found)
     assert "tangents" not in resumed(found) and "search" in resumed(found)
+    assert not list(folder.glob("*.tmp")) and (folder / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("change", "told"), [
     ({"bandwidth": 0.61}, "bandwidth 0.6 there, 0.61 here"), ({"zeta": 1.0}, "zeta auto there, 1.0 here"),
-    ({"dtype": "float32"}, "dtype float64 there, float32 here"), ({}, "different data"),
+    ({"dtype": "float32"}, "dtype float64 there, float32 here"), ({}, "different data"), ({}, "format 3 there, 99"),
 ])  # fmt: skip
-def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change, told):
+def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change, told, monkeypatch):
     X, options = points.copy(), OPTIONS | change
-    if not change:
+    if "data" in told:
         X[7, 1] = np.nextafter(X[7, 1], 9)  # a single bit of a single number
+    if "format" in told:
+        monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 99)
     with warned("checkpoint.other_job", CheckpointWarning) as caught:
         found = select_coordinates(X, **options, checkpoint=folder, resume=True)
     assert told in caught[0].text and len(caught) == 1
     assert resumed(found) == [] and not any(stage.startswith("resume") for stage in found.diagnostics["seconds"])
     assert_equal_selections(select_coordinates(X, **options), found)
     assert resumed(select_coordinates(X, **options, checkpoint=folder, resume=True))
-
-
-def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 99)
-    with warned("checkpoint.other_job", CheckpointWarning):
-        found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
-    assert resumed(found) == []
-    assert_equal_selections(uninterrupted, found)
 
 
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder):
@@ -148,13 +144,13 @@ def test_a_folder_with_stages_is_not_written_over_unasked(points, folder):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before | {"graph.npz": b"?"}
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
+def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path):
     path = tmp_path / "graph.npz"
     scipy.sparse.save_npz(path, scipy.sparse.eye_array(3, format="csr"))
     before = path.read_bytes()
-    with refused("checkpoint.foreign_file"):
-        select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume)
+    for resume in (False, True):
+        with refused("checkpoint.foreign_file"):
+            select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume)
     assert path.read_bytes() == before
     path.unlink()
     select_coordinates(points, **OPTIONS, checkpoint=tmp_path)  # the lock was given back
@@ -229,13 +225,6 @@ def test_a_full_disk_is_told_of_and_earlier_stages_stay(points, uninterrupted, t
     again = select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True)
     assert_equal_selections(uninterrupted, again)
     assert resumed(again) == ["graph", "laplacian"]
-
-
-def test_leftovers_of_a_killed_process_are_removed(points, folder):
-    (folder / ".tangents.npz.0123456789ab.tmp").write_bytes(b"half")
-    (folder / "notes.txt").write_text("mine")
-    select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
-    assert not list(folder.glob("*.tmp")) and (folder / "notes.txt").read_text() == "mine"
 
 
 def test_equal_data_have_equal_digests(points):

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def job(folder, *more, start=("-m", "ies_gpu")):
-    """The command, in a process of its own."""
     command = [sys.executable, *start, "fit", str(folder / "points.npy"), "-o", str(folder / "run.npz")]
     return [*command, "-d", "2", "-s", "2", "--checkpoint", str(folder / "saved"), "--resume", "--quiet", *more]
 
@@ -76,33 +75,22 @@ print(json.dumps({stage: stages.count(stage) for stage in sorted(set(stages))}))
 """
 
 
-def killed_and_resumed(folder, kills, options, **environment):
-    """Processes that are forked once all is loaded, killed at random times, resumed, and compared with a whole run.
-
-    Returns how many were resumed behind which stages.
-    """
-    # of Numba's ways to use threads the one that survives a fork
-    environment = os.environ | {"NUMBA_THREADING_LAYER": "workqueue", "PYTHONPATH": os.getcwd()} | environment
-    command = [sys.executable, "-c", KILLER, str(folder), str(kills), json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    print(done.stdout)
-    return json.loads(done.stdout)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL is POSIX")
 @pytest.mark.parametrize(("kills", "n", "kernels"), [
     (6, 900, "plain"), pytest.param(100, 20_000, "", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_sigkill_at_random_times(tmp_path, kills, n, kernels):
-    """The second time with Numba's kernels, at a degree of about 100."""
+    """Of processes that are forked once all is loaded, resumed, and compared with a whole run."""
     np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=n).X)
+    # the second time at a degree of about 100; of Numba's ways to use threads the one that survives a fork
     more = {} if n == 900 else {"bandwidth": 0.14, "n_components": 6, "n_threads": 1}
-    found = killed_and_resumed(tmp_path, kills, OPTIONS | more, IES_GPU_KERNELS=kernels)
+    layer = {"NUMBA_THREADING_LAYER": "workqueue", "PYTHONPATH": os.getcwd(), "IES_GPU_KERNELS": kernels}
+    command = [sys.executable, "-c", KILLER, str(tmp_path), str(kills), json.dumps(OPTIONS | more)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | layer)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)  # how many were resumed behind which stages
     assert sum(found.values()) == kills
-    assert any(("tangents" in stages) if kills > 6 else stages for stages in found), (
-        f"killed in too few stages: {found}"
-    )
+    assert any(("tangents" in stages) if kills > 6 else stages for stages in found), f"too few stages: {found}"
 
 
 STRUCK = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,14 +24,13 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def test_warnings_are_given_again(points, tmp_path):
-    X = np.vstack([points, [[90.0, 0, 0], [90.1, 0, 0]]])
-    with warned("graph.left_out"):
-        first = select_coordinates(X, **OPTIONS, disconnected="largest", checkpoint=tmp_path)
-    with warned("graph.left_out") as caught:
-        again = select_coordinates(X, **OPTIONS, disconnected="largest", checkpoint=tmp_path, resume=True)
-    assert len(caught) == 1
-    assert_equal_selections(first, again)
-    assert len(again.points) == 900
+    X, options = np.vstack([points, [[90.0, 0, 0], [90.1, 0, 0]]]), OPTIONS | {"disconnected": "largest"}
+    found = []
+    for resume in (False, True):
+        with warned("graph.left_out") as caught:
+            found.append(select_coordinates(X, **options, checkpoint=tmp_path, resume=resume))
+    assert_equal_selections(*found)
+    assert len(caught) == 1 and len(found[1].points) == 900
 
 
 def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkeypatch):
@@ -38,48 +38,37 @@ def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkey
     fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
     monkeypatch.setenv("IES_GPU_KERNELS", "")
 
-    class Wrong:
+    def wrong():
         """Numba's kernels, but for a product that is off."""
+        return SimpleNamespace(**vars(fused) | {"spmm": lambda *arguments: 1.001 * fused.spmm(*arguments)})
 
-        def __getattr__(self, name):
-            return getattr(fused, name)
-
-        def spmm(self, *arguments):
-            return 1.001 * fused.spmm(*arguments)
-
-    monkeypatch.setattr("ies_gpu.backend.cpu.load_kernels", Wrong)
-    with warned("kernel.differs"):
-        first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
-    assert first.diagnostics["kernels"] == plain.NAME
-    forget(tmp_path, 2)
-    with warned("kernel.differs"):
-        again = select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True)
-    assert resumed(again) == ["graph", "laplacian"]
-    assert_equal_selections(first, again)
+    monkeypatch.setattr("ies_gpu.backend.cpu.load_kernels", wrong)
+    found = []
+    for resume in (False, True):
+        with warned("kernel.differs"):
+            found.append(select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume))
+        assert found[0].diagnostics["kernels"] == plain.NAME
+        forget(tmp_path, 2)
+    assert resumed(found[1]) == ["graph", "laplacian"]
+    assert_equal_selections(*found)
 
 
-def entries(points):
+def test_every_entry_can_be_resumed(points, uninterrupted, tmp_path):
     graph = radius_graph(points, radius=1.8)
     kernel = gaussian_kernel(graph, bandwidth=0.6)
-    found = select_coordinates(kernel=kernel, bandwidth=0.6, intrinsic_dim=2, subset_size=2)
-    embedding = {"coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
-    return {
-        "graph": {"graph": graph, "bandwidth": 0.6},
-        "kernel": {"kernel": kernel, "bandwidth": 0.6},
-        "laplacian": {"laplacian": graph_laplacian(kernel, bandwidth=0.6), **embedding},
-        "matrix": {"laplacian": graph_laplacian(kernel).matrix, **embedding},
-    }
-
-
-@pytest.mark.parametrize("entry", ["graph", "kernel", "laplacian", "matrix"])
-def test_every_entry_can_be_resumed(points, tmp_path, entry):
-    given = entries(points)[entry] | {"intrinsic_dim": 2, "subset_size": 3}
-    first = select_coordinates(**given, checkpoint=tmp_path)
-    (tmp_path / "search.npz").unlink()
-    again = select_coordinates(**given, checkpoint=tmp_path, resume=True)
-    assert_equal_selections(first, again)
-    saved = ["graph", "eigenvectors", "tangents", "laplacian"]  # the last for the verdict, which asks the graph
-    assert resumed(again) == (["tangents"] if "laplacian" in given else saved)
+    embedding = {"coordinates": uninterrupted.coordinates, "eigenvalues": uninterrupted.eigenvalues}
+    for number, given in enumerate((
+        {"graph": graph, "bandwidth": 0.6}, {"kernel": kernel, "bandwidth": 0.6},
+        {"laplacian": graph_laplacian(kernel, bandwidth=0.6), **embedding},
+        {"laplacian": graph_laplacian(kernel).matrix, **embedding},
+    )):  # fmt: skip
+        job = given | {"intrinsic_dim": 2, "subset_size": 3, "checkpoint": tmp_path / str(number)}
+        first = select_coordinates(**job)
+        (job["checkpoint"] / "search.npz").unlink()
+        again = select_coordinates(**job, resume=True)
+        assert_equal_selections(first, again)
+        saved = ["graph", "eigenvectors", "tangents", "laplacian"]  # the last for the verdict, which asks the graph
+        assert resumed(again) == (["tangents"] if "laplacian" in given else saved)
 
 
 @pytest.mark.parametrize("storage", ["tiles", "recomputed"])
@@ -141,7 +130,6 @@ def test_what_was_found_automatically_is_saved_too(tmp_path, monkeypatch, kernel
 
 
 def test_the_documented_stages_are_those_of_a_job(tmp_path, capsys):
-    """Of an automatic job and its repetition, together."""
     from ies_gpu import cli
 
     page = Path(__file__).parents[2] / "docs" / "jobs.md"

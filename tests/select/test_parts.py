@@ -33,11 +33,11 @@ def test_each_part_has_the_map_of_its_points_alone(entry):
         np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, atol=1e-8)
 
 
-@pytest.mark.parametrize("more", [ALONE, BALL], ids=["alone", "ball"])
-def test_points_that_make_no_map_do_not_hide_the_parts(more):
-    with warned("graph.in_no_map"):
-        parts = select_each_part(np.vstack([TWO, more]), **GIVEN)
-    assert [len(part.points) for part in parts] == [600, 300]
+def test_points_that_make_no_map_do_not_hide_the_parts():
+    for more in (ALONE, BALL):
+        with warned("graph.in_no_map"):
+            parts = select_each_part(np.vstack([TWO, more]), **GIVEN)
+        assert [len(part.points) for part in parts] == [600, 300]
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
@@ -48,9 +48,8 @@ def test_clusters_have_a_map_each_with_nothing_given():
     assert all(len(part.points) >= 150 and len(set(label[part.points])) == 1 for part in parts)
 
 
-@pytest.mark.parametrize(
-    ("code", "given"),
-    [
+def test_what_cannot_be_split_is_refused():
+    for code, given in (
         ("checkpoint.each", {"checkpoint": "folder"}),
         ("disconnected.each", {"disconnected": "largest"}),
         ("client.each", {"client": object()}),
@@ -58,11 +57,9 @@ def test_clusters_have_a_map_each_with_nothing_given():
         ("n_components.type", {"n_components": "5"}),
         ("entry.number", {"X": None}),
         ("graph.small_part", {"X": np.arange(30)[:, None] // 10 * 100 + np.eye(30, 2), "n_components": 20}),
-    ],
-)
-def test_what_cannot_be_split_is_refused(code, given):
-    with refused(code, (TypeError, ValueError)):
-        select_each_part(**{"X": TWO} | GIVEN | given)
+    ):
+        with refused(code, (TypeError, ValueError)):
+            select_each_part(**{"X": TWO} | GIVEN | given)
 
 
 def test_rows_are_counted_in_the_whole_input_and_told_once():

@@ -60,7 +60,6 @@ def test_processes_threads_and_hashes_do_not_matter():
 
 
 def held():
-    """Memory, descriptors and threads of this process."""
     return resident_memory(), len(os.listdir("/proc/self/fd")), threading.active_count()
 
 

@@ -70,15 +70,15 @@ def test_vectors_that_are_not_eigenvectors_of_the_laplacian_are_noticed(rng):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("kind", "unit"), [("float32", 1), ("float64", 1e-170)])
-def test_eigenvectors_in_single_precision_or_another_unit_are_eigenvectors(kind, unit):
+def test_eigenvectors_in_single_precision_or_another_unit_are_eigenvectors():
     """Their rounding is more than a hundredth of an eigenvalue of 9e-7, but their rows are in order."""
     laplacian = laplacian_of_points(np.linspace(0, 1, 3000)[:, None], bandwidth=6e-4)
     found = diffusion_map(laplacian, n_components=4)
     assert found.eigenvalues[0] < 1e-6
-    given = {"coordinates": (unit * found.coordinates).astype(kind), "eigenvalues": found.eigenvalues}
-    selection = select_coordinates(laplacian=laplacian, **given, intrinsic_dim=1, subset_size=1, device="cpu")
-    assert max(selection.diagnostics["residuals"]) < 1e-6 and not selection.diagnostics["warnings"]
+    for coordinates in (found.coordinates.astype("float32"), 1e-170 * found.coordinates):
+        given = {"coordinates": coordinates, "eigenvalues": found.eigenvalues}
+        selection = select_coordinates(laplacian=laplacian, **given, intrinsic_dim=1, subset_size=1, device="cpu")
+        assert max(selection.diagnostics["residuals"]) < 1e-6 and not selection.diagnostics["warnings"]
 
 
 def test_other_peoples_matrices(reference):
@@ -96,12 +96,9 @@ def test_other_peoples_matrices(reference):
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what is doubtful beside that
-@pytest.mark.parametrize("what", first_of("rounded", "distances", "affinities"))
-def test_a_matrix_that_is_passed_as_points_is_noticed(what, rng):
-    matrix = cdist(X[:300], X[:300])
-    matrix = matrix if what == "distances" else np.exp(-(matrix**2))
-    if what == "rounded":  # as by scikit-learn, which finds distances by products
-        matrix = matrix * (1 + 1e-14 * rng.normal(size=matrix.shape))
+@pytest.mark.parametrize("rounding", first_of(1e-14, 0.0))  # as by scikit-learn, which finds distances by products
+def test_a_matrix_that_is_passed_as_points_is_noticed(rounding, rng):
+    matrix = np.exp(-(cdist(X[:300], X[:300]) ** 2)) * (1 + rounding * rng.normal(size=(300, 300)))
     with warned("X.symmetric"):
         select_coordinates(matrix, n_neighbors=30, n_components=6, **OPTIONS)
 
@@ -136,14 +133,14 @@ def test_progress_is_reported_by_stage():
     assert {stage for stage, done, total in seen if (done, total) == (1, 1)} == set(stages)  # each is ended
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_tiles_find_what_csr_finds(monkeypatch, stored):
+@pytest.mark.parametrize(("storage", "self_loops"), [("tiles", True), ("recomputed", True), ("recomputed", False)])
+def test_tiles_find_what_csr_finds(monkeypatch, storage, self_loops):
     """Stored where they fit, and computed anew where they do not."""
-    dense = {"bandwidth": 2.8 * EPS, "n_components": 10, **OPTIONS}
+    dense = {"bandwidth": 2.8 * EPS, "n_components": 10, "self_loops": self_loops, **OPTIONS}
     csr = select_coordinates(X, **dense)
-    stored_as(monkeypatch, "tiles" if stored else "recomputed")
+    stored_as(monkeypatch, storage)
     tiled = select_coordinates(X, **dense)
-    assert tiled.diagnostics["approximations"]
+    assert tiled.diagnostics["approximations"] and tiled.diagnostics["parameters"]["self_loops"] is self_loops
     assert tiled.subset == csr.subset
     np.testing.assert_allclose(tiled.eigenvalues, csr.eigenvalues, atol=1e-7)
     assert tiled.diagnostics["mean_degree"] == csr.diagnostics["mean_degree"]
@@ -162,10 +159,9 @@ def test_neither_float32_nor_threads_change_the_choice(reference):
 
 def two_strips():
     rng = np.random.default_rng(0)
-    near = np.column_stack([rng.uniform(0, 6, 1500), rng.uniform(0, 1, 1500)])
-    far = np.column_stack([rng.uniform(0, 6, 500), rng.uniform(0, 1, 500)]) + [0, 11]
-    order = rng.permutation(2000)
-    return np.concatenate([near, far])[order], order
+    points, order = rng.uniform(size=(2000, 2)) * [6, 1], rng.permutation(2000)
+    points[1500:] += [0, 11]
+    return points[order], order
 
 
 @pytest.mark.parametrize(("scale", "radius"), [(1.0, None), (1.0, 0.7), (1.0, 11.0), (1e-150, None), (1e150, None)])
@@ -197,18 +193,6 @@ def test_the_largest_part_can_be_taken():
         alone = select_coordinates(points[part.points], bandwidth=0.2, **OPTIONS)
         assert part.subset == alone.subset and part.diagnostics["graph_components"] == 2
         np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
-
-
-def test_without_self_loops_a_kernel_in_tiles_has_no_diagonal_either(monkeypatch):
-    """Of one that is stored as a matrix ``tests/validation`` shows it."""
-    few = {"bandwidth": 1.4 * EPS, "n_components": 8, **OPTIONS}
-    expected = select_coordinates(X[:1500], self_loops=False, **few)
-    stored_as(monkeypatch, "recomputed")
-    found = select_coordinates(X[:1500], self_loops=False, **few)
-    same_set(found, expected)
-    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
-    assert found.diagnostics["mean_degree"] == expected.diagnostics["mean_degree"]
-    assert found.diagnostics["parameters"]["self_loops"] is False
 
 
 def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_loops():

@@ -160,7 +160,6 @@ def places() -> list[tuple[str, str]]:
 
 @cache
 def values() -> dict[str, Any]:
-    """Values that no argument, or hardly any, expects."""
     s = sound()
     X, Y, U = s["X"], s["coordinates"], s["bases"]
     return {

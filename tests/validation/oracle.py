@@ -123,31 +123,16 @@ def check_best(p: Problem, found: Any, zeta: float, scores: np.ndarray) -> None:
     assert losses[p.sets.index(found.subset)] >= losses.max() - 1e-8
 
 
-def check_search(p: Problem, search: Callable[..., Any], *, best: bool) -> None:
+def check_search(p: Problem, search: Callable[..., Any]) -> None:
     zeta, scores = float(p.rng.uniform(0, 2) / p.map.eigenvalues[-1]), p.volumes.mean(axis=0)
     found = search(p.U, p.map.eigenvalues, subset_size=p.s, zeta=zeta)
-    if best:
+    exact = search in (ies_gpu.search_exhaustive, ies_gpu.search_branch_and_bound)
+    if exact or (search is ies_gpu.search_greedy and p.s == p.d):
         check_best(p, found, zeta, scores)
     losses = dict(zip(p.sets, scores - zeta * p.penalties, strict=True))
     seen = [tuple(row) for row in found.subsets.tolist()]
     assert_allclose(found.scores, [scores[p.sets.index(row)] for row in seen], atol=1e-8)
     assert losses[found.subset] >= max(losses[row] for row in seen) - 1e-8
-
-
-def search_exhaustive(p: Problem) -> None:
-    check_search(p, ies_gpu.search_exhaustive, best=True)
-
-
-def search_branch_and_bound(p: Problem) -> None:
-    check_search(p, ies_gpu.search_branch_and_bound, best=True)
-
-
-def search_greedy(p: Problem) -> None:
-    check_search(p, ies_gpu.search_greedy, best=p.s == p.d)
-
-
-def search_submodular(p: Problem) -> None:
-    check_search(p, ies_gpu.search_submodular, best=False)
 
 
 def check_greedy_order(p: Problem) -> None:
@@ -241,7 +226,6 @@ def select_coordinates(p: Problem) -> None:
 
 
 def select_each_part(p: Problem) -> None:
-    """A part far away has the map that it has alone."""
     both = np.concatenate([p.X, p.X + 1e3 * p.radius])
     parts = ies_gpu.select_each_part(both, **p.kernel_options, **p.sizes, device="cpu")
     assert {tuple(part.points) for part in parts} == {tuple(range(p.n)), tuple(range(p.n, 2 * p.n))}

@@ -50,7 +50,6 @@ class Problem:
 
     @cached_property
     def own(self) -> np.ndarray:
-        """The kernel of the run, with or without a diagonal."""
         return self.K if self.self_loops else self.K - np.eye(self.n)
 
     @cached_property
@@ -101,7 +100,6 @@ class Problem:
 
     @cached_property
     def volumes(self) -> np.ndarray:
-        """Log volumes (n, sets) of the package's tangent bases."""
         return np.column_stack([log_volumes(self.U, chosen) for chosen in self.sets])
 
     @cached_property

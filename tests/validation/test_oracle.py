@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from functools import partial
 
 import pytest
 
@@ -31,6 +32,8 @@ CHECKS = {
     for name, check in inspect.getmembers(oracle, inspect.isfunction)
     if check.__module__ == oracle.__name__ and list(inspect.signature(check).parameters) == ["p"]
 }
+for name in ("exhaustive", "branch_and_bound", "greedy", "submodular"):
+    CHECKS[f"search_{name}"] = partial(oracle.check_search, search=getattr(ies_gpu, f"search_{name}"))
 # checks of several functions or methods
 JOINT = {
     "estimators": {"DiffusionMap.fit", "IndependentCoordinates.fit"},
