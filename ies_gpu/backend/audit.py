@@ -105,8 +105,9 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
         fewest += inside.astype("float64").sum(axis=1)
         most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)
         total += xp.where(inside, lengths, 0).sum(axis=1)
-    own = xp.add.reduceat(distances.astype("float64") / radius, ends[:-1])
-    apart = xp.abs(total + (counts - fewest) - own) / xp.maximum(counts, 1)
+    fewest, most, total, counts = map(on_host, (fewest, most, total, counts))
+    own = np.add.reduceat(on_host(distances).astype("float64") / radius, on_host(ends)[:-1])
+    apart = np.abs(total + (counts - fewest) - own) / np.maximum(counts, 1)
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..backend import backend_of, step
-from ..backend.array import Array, entry_rows
+from ..backend.array import Array, entry_rows, on_host
 from ..findings import option, refusal
 from .graph import graph_of_nearest, knn_graph
 from .laplacian import Laplacian, SparseMatrix, apply_gaussian, with_diagonal
@@ -33,7 +35,7 @@ def local_scales(distances: Array) -> tuple[Array, float]:
     nearest = distances[:, : max(1, k // NEAREST)] / unit
     rho = xp.maximum(xp.sqrt((nearest * nearest).mean(axis=1)), 1e-9)
     rho = rho / rho.min()
-    return rho, float(xp.median(distances[:, -1] / rho)) / REACH
+    return rho, float(np.median(on_host(distances[:, -1] / rho))) / REACH
 
 
 class LocalKernel(SparseMatrix):

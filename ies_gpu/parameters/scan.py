@@ -253,7 +253,7 @@ def needless(eps: float, tried: Scan) -> str:
 
 def is_idle(distances: Distances, eps: float) -> bool:
     """Return whether a walk from most points stays there more often than not."""
-    return float(backend_of(distances.table).xp.median(own_shares(distances, eps))) > 0.5
+    return float(np.median(own_shares(distances, eps))) > 0.5
 
 
 def unevenness(distances: Distances, d: int) -> float:
