@@ -16,8 +16,8 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import select_coordinates
-from ies_gpu.backend import backend_of, base, compare, get_backend
-from ies_gpu.backend.audit import ROWS
+from ies_gpu.backend import audit, backend_of, base, compare, get_backend
+from ies_gpu.backend.audit import ROWS, graph_difference
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.choice.untangle import TURNED_BY
@@ -141,9 +141,15 @@ def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, c
     assert downloads and max(downloads) < 8 * len(U)
 
 
-def test_points_go_up_once_and_results_come_down_once(machine, compared):
+def test_points_go_up_once_and_results_come_down_once(machine, compared, monkeypatch):
     n, m, d, double = 2503, 20, 2, 8  # a prime: multiples of it are what there is of each point
-    X, _ = problem("D1", n)
+    audited, X = set[int](), problem("D1", n)[0]
+
+    def audit_graph(points, rows, ends, distances, radius):
+        audited.add(double * (5 * len(rows) + 1 + len(distances)))
+        return graph_difference(points, rows, ends, distances, radius)
+
+    monkeypatch.setattr(audit, "graph_difference", audit_graph)
     found = on_cuda("D1", n)
     large = {way: sorted(size for w, size in machine.transfers if w == way and size % n == 0) for way in ("up", "down")}
     # up: points, once; beside them vectors that are drawn on the host, and ways back to the order of the input
@@ -155,7 +161,7 @@ def test_points_go_up_once_and_results_come_down_once(machine, compared):
     # and co-metrics for LAPACK, and of sampled points coordinates, bases and sigma for a turn and the verdict
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
     looked = {rows * double * count for rows in (LOOKED_SHORTLY, TURNED_BY) for count in (m, m * d, d)}
-    looked = {size for size in looked if size > n * double} | {ROWS * m * m * double}
+    looked = {size for size in looked if size > n * double} | {ROWS * m * m * double} | audited
     assert without_coefficients(others) == without_coefficients(looked)
 
 

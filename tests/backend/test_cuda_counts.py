@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -13,6 +14,10 @@ from ies_gpu import select_coordinates
 from ies_gpu.backend import array, get_backend
 from ies_gpu.backend.compare import TYPES
 from ies_gpu.backend.kernels import plain
+from ies_gpu.parameters.dimension import times_each
+from ies_gpu.parameters.distances import mean_degree, sampled_distances
+from ies_gpu.parameters.scan import is_idle
+from ies_gpu.validation import check_points
 from tests.backends import needs_cupy
 from tests.real_cupy import plugged_in
 
@@ -21,21 +26,39 @@ pytestmark = needs_cupy
 
 @pytest.fixture(scope="module")
 def counted():
-    """One run by the multilevel method, and the machine without a pool, which knows the size of every array."""
-    X, bandwidth = strip(6000, 60)
+    """One run by the multilevel method, the machine without a pool, which knows the size of every array, and the number
+    of kernels of different names at each message."""
+    (X, bandwidth), known = strip(6000, 60), [0]
+
+    def progress(*_):
+        known.append(sum(name.startswith("kernel ") for name in machine.counts))
+
     with plugged_in(pool=False) as machine, stages_named(machine):
         kernels = get_backend("cuda").kernels  # known to agree: comparisons are not counted
         kernels.compared |= {" ".join(map(str, (name, *one))) for name, kinds in TYPES.items() for one in kinds}
         given = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "device": "cuda"}
-        found = select_coordinates(X, n_components=8, **given)
+        found = select_coordinates(X, n_components=8, progress=progress, **given)
     assert found.diagnostics["solver"]["method"] == "multilevel"
-    return found, machine
+    return found, machine, known
 
 
 def test_no_sum_over_the_points_has_fewer_than_32_blocks(counted):
     """The blocks of a sum over rows depend on the columns alone: what has few for 6,000 rows has few for a million."""
     reductions = counted[1].reductions
     assert [name for name, size, blocks in reductions if "sum" in name and size >= 8 * 2 * 6000 and blocks < 32] == []
+
+
+def test_a_first_run_is_not_silent_while_it_compiles(counted):
+    """NVRTC takes about a twentieth of a second for a kernel."""
+    assert max(np.diff(counted[2])) <= 45
+
+
+def test_no_kernel_needs_cub(counted, cupy, machine, rng):
+    """Of each, such as CuPy's ``any``, ``median`` and sums of masks, NVRTC takes nearly a second."""
+    X = check_points(cupy.asarray(rng.random((900, 3))))
+    distances = sampled_distances(X)
+    assert times_each(distances) == 1 and mean_degree(distances, 0.1) > 1 and not is_idle(distances, 0.1)
+    assert [name for name in counted[1].counts | machine.counts if re.search(r"cub_|_pass\d", name)] == []
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 20])
@@ -62,7 +85,8 @@ def test_signs_go_up_as_bits_and_boxes_stay_on_the_device(counted):
     assert max(up) <= 8 * 3 * 6000  # the points; drawn on the host, signs were 32 columns
     graph = counted[1].by_stage["graph"]
     assert graph["downloads"] + graph["syncs"] <= 12
-    assert graph["down"] < 6000  # bytes: not even the boxes
+    audited = 32 * 8 * (counted[0].diagnostics["mean_degree"] + 6)
+    assert graph["down"] < audited + 6000  # bytes: not even the boxes
 
 
 def test_no_stage_holds_more_than_the_matrix_twice(counted):
