@@ -36,9 +36,21 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     && /opt/bom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
         --output-file /bom.cdx.json /opt/ies-gpu/bin/python
 
+# CuPy's kernels for some GPUs. NVRTC compiles without one: CuPy runs on the CPU here, as in the tests.
+FROM package AS kernels
+ARG GPUS="75 80 86 89 90"
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+COPY tests tests
+COPY docker/compile_kernels.py docker/
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/ies-gpu/bin/pip install "pytest>=8,<10" \
+    && /opt/ies-gpu/bin/python docker/compile_kernels.py /cupy ${GPUS}
+
 FROM ${PYTHON_IMAGE}
 COPY --from=dependencies /opt/ies-gpu /opt/ies-gpu
 COPY --from=materials /bom.cdx.json /usr/share/doc/ies-gpu/bom.cdx.json
+COPY --from=kernels /cupy /cache/cupy
 # The root may be read-only: /cache is the one place that must be writable. Any user may write to these three, so that
 # --user works, and new volumes take over their mode.
 RUN --mount=type=bind,from=package,source=/dist,target=/dist \

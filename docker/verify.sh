@@ -215,14 +215,12 @@ for name in ("cublas", "cusolver", "cusparse", "nvrtc"):
 }
 kernels() { # our kernels become machine code with what is in the image: no toolkit, no compiler, no driver
     inside python -c '
-from pathlib import Path
 from cupy.cuda import nvrtc
-from ies_gpu.backend.kernels import cuda_
-names = sorted(file.stem for file in Path(cuda_.__file__).parent.glob("*.cu"))
-assert names
+from ies_gpu.backend.kernels.cuda import text
+names = list(text.ENTRIES)
 for name in names:
     for arch in (75, 80, 90):
-        program = nvrtc.createProgram(cuda_.source(name), f"{name}.cu", [], [])
+        program = nvrtc.createProgram(text.source(name), f"{name}.cu", [], [])
         nvrtc.compileProgram(program, ["--std=c++17", f"-arch=sm_{arch}"])
         assert nvrtc.getCUBIN(program).startswith(b"\x7fELF"), (name, arch)
 print(names)'

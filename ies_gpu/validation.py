@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
-from .backend.array import Array, spaced_rows
+from .backend.array import Array, any_true, spaced_rows
 from .constraints import LARGEST, TEXT, Integer, Length, Number, Seed, Switch, Words
 from .findings import brief, first_few, one_line, option, refusal
 
@@ -163,8 +163,8 @@ def check_points(X: Array) -> Array:
     """Return points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2)
     # a few rows settle it nearly always
-    differ = bool((X[:1] != X[:1000]).any()) or bool((X[:1] != X).any())
-    seen = bool((abs(X[:1000]) > 1 / LARGEST).any()) or bool((abs(X) > 1 / LARGEST).any())
+    differ = any_true(X[:1] != X[:1000]) or any_true(X[:1] != X)
+    seen = any_true(abs(X[:1000]) > 1 / LARGEST) or any_true(abs(X) > 1 / LARGEST)
     refuse_points(X.shape, differ, seen)
     return X
 

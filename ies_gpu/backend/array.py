@@ -49,8 +49,13 @@ def parts(n: int, bytes_per_row: float) -> list[slice]:
 
 
 def count_true(mask: Array) -> Array:
-    """Return how many entries of a mask are true, as an array ()."""
-    return mask.astype("float64").sum()
+    """Return how many entries of a mask are true."""
+    return np.count_nonzero(mask) if isinstance(mask, np.ndarray) else mask.astype("float64").sum()
+
+
+def any_true(mask: Array) -> bool:
+    """Return whether any entry of a mask is true."""
+    return bool(mask.any()) if isinstance(mask, np.ndarray) else mask.size > 0 and bool(mask.view("int8").max())
 
 
 def row_counts(rows: Array, n: int) -> Array:
@@ -79,6 +84,8 @@ def column_sums(A: Any) -> Array:
     """Return sums (k,) over the rows of A (n, k), in float64."""
     if isinstance(A, np.ndarray):
         return A.sum(axis=0, dtype="float64")
+    if A.shape[1] == 1:
+        return A.astype("float64", copy=False).sum().reshape(1)
     if len(A) < 2 * folded_rows(A.shape[1]):
         return namespace(A).ones(len(A)) @ A.astype("float64", copy=False)
     return _folded(A, lambda rows: rows.sum(axis=0, dtype="float64"), operator.add)

@@ -111,8 +111,12 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
         fewest += inside.astype("float64").sum(axis=1)
         most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)
         total += xp.where(inside, lengths, 0).sum(axis=1)
-    own = xp.add.reduceat(distances.astype("float64") / radius, ends[:-1])
-    apart = xp.abs(total + (counts - fewest) - own) / xp.maximum(counts, 1)
+    # the rest on the host, by one transfer: NVRTC would compile a dozen kernels for it
+    parts = fewest, most, total, counts, ends, distances
+    joined = on_host(xp.concatenate([part.astype("float64") for part in parts]))
+    fewest, most, total, counts, starts, distances = np.split(joined, np.cumsum([len(rows)] * 4 + [len(rows) + 1]))
+    own = np.add.reduceat(distances / radius, starts[:-1].astype(int))
+    apart = np.abs(total + (counts - fewest) - own) / np.maximum(counts, 1)
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 

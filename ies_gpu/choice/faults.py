@@ -205,7 +205,7 @@ def averaged_functions(laplacian: Any, functions: int = FUNCTIONS) -> tuple[Arra
     averages = averages_of(backend.asarray(laplacian.rows.to_device(drawn)), lambda F: P.product(F, backend))
     for _, F in zip(range(STEPS), averages, strict=False):
         some = F[:: max(1, n // PER)]
-        mixed = 1 / float(backend.xp.median((some * some).mean(axis=1)))
+        mixed = 1 / float(np.median(backend.to_host((some * some).mean(axis=1))))
         if mixed >= min(least, n / 6):
             break
     AVERAGED[laplacian] = F, PART * min(mixed, least)

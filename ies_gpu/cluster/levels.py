@@ -267,7 +267,7 @@ def own_cells(
     backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float, root: Any, length: float
 ) -> Cells:
     """Return the cells of the first level, from return probabilities after 1, 3 and 7 steps."""
-    lonely, held = map(np.flatnonzero, multilevel.held_rows(first, second, last, median, np))
+    lonely, held = map(np.flatnonzero, multilevel.held_rows(first, second, last, median))
     starts = np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
     xp, begin, top = backend.xp, backend.asarray(starts), root[: len(first)] / length
     norms = xp.sqrt(xp.add.reduceat(top * top, begin[:-1]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of, step
-from ..backend.array import Array, entry_rows
+from ..backend.array import Array, entry_rows, on_host
 from ..findings import option, refusal
 from ..options import explain_keywords
 from ..validation import check_integer, check_points
@@ -84,7 +84,7 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
         # q^(-1/d) for a density q in d dimensions: each point has about as many neighbours within eps * rho
         rho = xp.maximum(xp.sqrt((nearest * nearest).mean(axis=1)), 1e-9)
         rho = rho / rho.min()
-        eps = float(xp.median(distances[:, -1] / rho)) / REACH
+        eps = float(np.median(on_host(distances[:, -1] / rho))) / REACH
     if eps == 0:
         text = f"most points have {n_neighbors} copies of themselves as neighbours, so no local bandwidth can be found"
         raise refusal("X.copies", text, f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}")

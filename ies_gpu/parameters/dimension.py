@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of
-from ..backend.array import Array, sample_rows
+from ..backend.array import Array, count_true, sample_rows
 from ..embedding.graph import leading_axes
 from ..findings import Judged
 from ..validation import check_integer, check_length, check_points, check_seed
@@ -127,7 +127,7 @@ def principal_axes_of(points: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 def times_each(distances: Distances) -> float:
     """Return how many points are where a point is, on average, itself counted."""
-    return float((distances.table == 0).sum()) / len(distances.rows)
+    return float(count_true(distances.table == 0)) / len(distances.rows)
 
 
 def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None) -> DimensionEstimate:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..backend.array import Array, extent, sample_rows
+from ..backend.array import Array, count_true, extent, on_host, sample_rows
 from ..findings import option, refusal
 
 QUERIES = 200
@@ -54,15 +54,15 @@ def degree_bandwidth(distances: Distances) -> float:
 
 def mean_degree(distances: Distances, bandwidth: float) -> float:
     """Mean number of points within 3 eps of a sampled one, itself left out."""
-    return float((distances.table <= REACH * bandwidth).sum() / len(distances.rows)) - 1
+    return float(count_true(distances.table <= REACH * bandwidth) / len(distances.rows)) - 1
 
 
-def own_shares(distances: Distances, bandwidth: float) -> Any:
+def own_shares(distances: Distances, bandwidth: float) -> np.ndarray:
     """Share (q,) of each sampled point in the weights around it: how often a walk with self-loops stays there."""
     xp = backend_of(distances.table).xp
     rows, columns = xp.nonzero(distances.table <= REACH * bandwidth)
     weights = xp.exp(-((distances.table[rows, columns] / bandwidth) ** 2))
-    return 1 / xp.bincount(rows, weights=weights)
+    return 1 / np.bincount(on_host(rows), weights=on_host(weights))
 
 
 def neighbours_of(distances: Distances, query: int, bandwidth: float) -> tuple[Any, Any]:

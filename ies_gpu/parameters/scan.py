@@ -255,13 +255,13 @@ def with_trial(tried: Scan, new: Trial) -> Scan:
 
 def unsuitable(eps: float, centre: float, distances: Distances, self_loops: bool) -> str:
     """Return why a bandwidth need not be tried on these points at all, by their distances, or nothing."""
-    degree, n, xp = mean_degree(distances, eps), distances.table.shape[1], backend_of(distances.table).xp
+    degree, n = mean_degree(distances, eps), distances.table.shape[1]
     if degree > DENSEST * n and eps > centre:
         return f"joins {degree / n:.0%} of all pairs"
     if degree < LEAST and eps < centre:
         return f"leaves points {degree:.0f} neighbours on average"
     # of a walk that hardly moves, eigenvectors take longest, and sit on single points
-    if eps < centre and self_loops and float(xp.median(own_shares(distances, eps))) > 0.5:
+    if eps < centre and self_loops and float(np.median(own_shares(distances, eps))) > 0.5:
         return "most points outweigh all of their neighbours"
     return ""
 

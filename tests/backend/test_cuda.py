@@ -7,6 +7,7 @@ computes what CuPy promises. That is for ``tests/gpu``.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import nullcontext
 
@@ -24,9 +25,11 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.points import WORDS
 from ies_gpu.findings import IESWarning
-from ies_gpu.parameters.dimension import local_spectrum
-from ies_gpu.parameters.distances import sampled_distances
+from ies_gpu.parameters.dimension import local_spectrum, times_each
+from ies_gpu.parameters.distances import mean_degree, sampled_distances
 from ies_gpu.parameters.judgement import LOOKED_SHORTLY
+from ies_gpu.parameters.scan import unsuitable
+from ies_gpu.validation import check_points
 from tests.backend.test_compare import quietly
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem, sent
 from tests.comparison import assert_agreement, stored_as
@@ -59,9 +62,15 @@ def test_of_each_point_a_search_brings_down_nothing(machine, cupy, compared, nam
     assert downloads and max(downloads) < 8 * len(U)
 
 
-def test_points_go_up_once_and_results_come_down_once(machine, compared):
+def test_points_go_up_once_and_results_come_down_once(machine, compared, monkeypatch):
     n, m, d, double = 2503, 20, 2, 8  # a prime: multiples of it are what there is of each point
-    X, _ = problem("D1", n)
+    audited, X, audit = set[int](), problem("D1", n)[0], compare.graph_difference
+
+    def audit_graph(points, rows, ends, distances, radius):
+        audited.add(double * (5 * len(rows) + 1 + len(distances)))
+        return audit(points, rows, ends, distances, radius)
+
+    monkeypatch.setattr(compare, "graph_difference", audit_graph)
     found = on_cuda("D1", n)
     large = {way: sorted(size for w, size in machine.transfers if w == way and size % n == 0) for way in ("up", "down")}
     # up: points, once; beside them vectors that are drawn on the host, and ways back to the order of the input
@@ -73,7 +82,7 @@ def test_points_go_up_once_and_results_come_down_once(machine, compared):
     # and co-metrics for LAPACK, and of sampled points coordinates, bases and sigma for a turn and the verdict
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
     looked = {rows * double * count for rows in (LOOKED_SHORTLY, TURNED_BY) for count in (m, m * d, d)}
-    looked = {size for size in looked if size > n * double} | {ROWS * m * m * double}
+    looked = {size for size in looked if size > n * double} | {ROWS * m * m * double} | audited
     assert without_coefficients(others) == without_coefficients(looked)
 
 
@@ -280,21 +289,40 @@ def test_parts_of_a_long_graph_are_found_in_few_rounds_in_any_order(machine, rng
 
 @pytest.fixture(scope="module")
 def counted():
-    """One run by the multilevel method, and the machine without a pool, which knows the size of every array."""
-    X, bandwidth = strip(6000, 60)
+    """One run by the multilevel method, the machine without a pool, which knows the size of every array, and the number
+    of kernels of different names at each message."""
+    (X, bandwidth), known = strip(6000, 60), [0]
+
+    def progress(*_):
+        known.append(sum(name.startswith("kernel ") for name in machine.counts))
+
     with plugged_in(pool=False) as machine, stages_named(machine):
         kernels = get_backend("cuda").kernels  # known to agree: comparisons are not counted
         kernels.compared |= {" ".join(map(str, (name, *one))) for name, kinds in TYPES.items() for one in kinds}
         given = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "device": "cuda"}
-        found = select_coordinates(X, n_components=8, **given)
+        found = select_coordinates(X, n_components=8, progress=progress, **given)
     assert found.diagnostics["solver"]["method"] == "multilevel"
-    return found, machine
+    return found, machine, known
 
 
 def test_no_sum_over_the_points_has_fewer_than_32_blocks(counted):
     """The blocks of a sum over rows depend on the columns alone: what has few for 6,000 rows has few for a million."""
     reductions = counted[1].reductions
     assert [name for name, size, blocks in reductions if "sum" in name and size >= 8 * 2 * 6000 and blocks < 32] == []
+
+
+def test_a_first_run_is_not_silent_while_it_compiles(counted):
+    """NVRTC takes about a twentieth of a second for a kernel."""
+    assert max(np.diff(counted[2])) <= 45
+
+
+def test_no_kernel_needs_cub(counted, cupy, machine, rng):
+    """Of each, such as CuPy's ``any``, ``median`` and sums of masks, NVRTC takes nearly a second."""
+    X = check_points(cupy.asarray(rng.random((900, 3))))
+    distances = sampled_distances(X)
+    assert times_each(distances) == 1 and mean_degree(distances, 0.1) > 1
+    assert unsuitable(0.2, 0.3, distances, self_loops=True) == ""
+    assert [name for name in counted[1].counts | machine.counts if re.search(r"cub_|_pass\d", name)] == []
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 20])
@@ -321,7 +349,8 @@ def test_signs_go_up_as_bits_and_boxes_stay_on_the_device(counted):
     assert max(up) <= 8 * 3 * 6000  # the points; drawn on the host, signs were 32 columns
     graph = counted[1].by_stage["graph"]
     assert graph["downloads"] + graph["syncs"] <= 12
-    assert graph["down"] < 6000  # bytes: not even the boxes
+    audited = 32 * 8 * (counted[0].diagnostics["mean_degree"] + 6)
+    assert graph["down"] < audited + 6000  # bytes: not even the boxes
 
 
 def test_no_stage_holds_more_than_the_matrix_twice(counted):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
-HEADER = Path(__file__).with_name("cuda_cpu.h")
+HEADER, RUNTIME = (Path(__file__).with_name(name) for name in ("cuda_cpu.h", "runtime.cpp"))
 # no contraction: a multiply-add is rounded twice, as in NumPy
 FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fcf-protection=none", "-fno-strict-aliasing", "-fPIC", "-w")
 FUSED = ("-O2", "-mfma", "-ffp-contract=fast")  # but for texts that are to round as a GPU does
@@ -90,15 +90,27 @@ def made_once(path: Path, code: Callable[[], str], *flags: str | Path) -> Path:
 
 
 @functools.cache
+def gcc() -> str:
+    return subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@functools.cache
+def runtime() -> Path:
+    """The library that runs the threads of all texts, so that g++ need not compile this for each of them."""
+    texts = RUNTIME.read_text(), HEADER.read_text()
+    path = cache_folder() / f"runtime_{named_by(gcc(), *FLAGS, *texts)}.so"
+    return made_once(path, lambda: texts[0], "-shared", "-O2", f"-I{HEADER.parent}", f"-Wl,-soname,{path.name}")
+
+
+@functools.cache
 def prelude(includes: tuple[str, ...], headers: tuple[tuple[str, str], ...]) -> Path:
     """Return the folder of the precompiled headers, which take longer than most texts, named by what went into them.
 
     It holds copies of the headers: g++ knows a ``#pragma once`` by its path, and the tree may be gone, or be elsewhere.
     """
-    version = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
     texts = {HEADER.name: HEADER.read_text(), **dict(headers)}
     texts["prelude.h"] = "".join(f"#include {name}\n" for name in (f'"{HEADER.name}"', *includes))
-    folder = cache_folder() / f"prelude_{named_by(version, *FLAGS, *chain.from_iterable(sorted(texts.items())))}"
+    folder = cache_folder() / f"prelude_{named_by(gcc(), *FLAGS, *chain.from_iterable(sorted(texts.items())))}"
     folder.mkdir(exist_ok=True)
 
     def copy_headers() -> str:
@@ -127,7 +139,7 @@ def build(
     text = re.sub(r"\bstatic\s+(?=__shared__)", "", source)  # which is static for us
     text = SHARED.sub(r"\1* \2 = reinterpret_cast<\1*>(emulator::shared.data());", text)
     folder = prelude(includes, headers)
-    name = named_by(folder.name, *defines, *(named or {}).values(), text, LAUNCHER)
+    name = named_by(folder.name, runtime().name, *defines, *(named or {}).values(), text, LAUNCHER)
 
     def with_launchers() -> str:
         entries = {name: f"::{name}" for name in sorted(set(ENTRY.findall(preprocessed(text))))}
@@ -135,4 +147,5 @@ def build(
         launchers = (LAUNCHER.format(name=name, kernel=kernel) for name, kernel in entries.items())
         return f'#include "prelude.h"\n#line 1 "kernel.cu"\n{text}\n{"".join(launchers)}'
 
-    return made_once(cache_folder() / f"{name}.so", with_launchers, "-shared", *defines, f"-I{folder}")
+    beside = "-Wl,--no-as-needed,-rpath,$ORIGIN", runtime()  # wherever the folder is
+    return made_once(cache_folder() / f"{name}.so", with_launchers, "-shared", *defines, f"-I{folder}", *beside)

@@ -5,6 +5,7 @@ docker/verify.sh builds and runs the images; it needs root and minutes, so it is
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import yaml
 from ies_gpu.cli import build_parser
 from ies_gpu.resources import estimate_resources
 from tests.extras import needed
+from tests.real_cupy import missing
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
@@ -51,6 +53,16 @@ def test_an_image_is_careful(name):
     hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if hadolint is not None:  # of the extra test-docker
         subprocess.run([hadolint, ROOT / name], check=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
+def test_kernels_compiled_in_advance_are_those_that_a_run_asks_for(tmp_path):
+    """Under the names that CuPy gives them on an sm_80; that a GPU takes them from there is not shown."""
+    command = [sys.executable, DOCKER / "compile_kernels.py", tmp_path, "80"]
+    counts = ast.literal_eval(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    files = len(list(tmp_path.iterdir()))
+    assert counts == {"compiled": files, "found": files}
 
 
 def test_pages_comments_and_services_give_commands_that_work():

@@ -67,6 +67,12 @@ def test_links_lead_somewhere_and_anchors_are_headings(page):
             assert anchor in slugs, anchor
 
 
+def test_notebook_and_workflow_start_what_was_rehearsed():
+    """``.ci/gpu``, through CuPy on the CPU: ``IES_GPU_EMULATED=1 IES_GPU_SIZES=400 bash .ci/gpu``."""
+    for name in ("benchmarks/gpu.ipynb", ".github/workflows/gpu.yml"):
+        assert "bash .ci/gpu gpu-report" in (DOCS.parent / name).read_text(), name
+
+
 def test_the_python_of_the_readme_runs_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}

@@ -41,6 +41,7 @@ OWN_HEADERS = Path(__file__).with_name("include")
 HEADERS = tuple(f"<cupy/{name}>" for name in ("complex.cuh", "carray.cuh", "atomics.cuh", "math_constants.h"))
 UNUSED = ("half", "float16", "complex", "char", "short")  # types of instances of templates that nobody here calls
 CONTRACTED = "-DCONTRACTED"  # tells texts apart that are compiled with fused multiply-add
+by_nvrtc: Any = None  # what CuPy compiles with on a GPU
 # functions of the library modules that may stay as they are, by the beginning of their names
 HARMLESS = ("_", "is_", "get_build", "getBuild", "check_")
 
@@ -113,6 +114,8 @@ def after_import() -> None:
     for module, name in ((nvrtc, "_compile_using_nvrtc_no_warning"), (nvrtc, "_set_kernel_cache_backend")):
         if not hasattr(module, name):
             raise trampolines.InternalsChangedError(f"{module.__name__} has no {name}: the tests know CuPy 14.2")
+    global by_nvrtc
+    by_nvrtc = nvrtc._compile_using_nvrtc_no_warning
     nvrtc._set_kernel_cache_backend(NoCache())
     nvrtc._compile_using_nvrtc_no_warning = compile_text
     cuda_modules = importlib.import_module("cupy.cuda")

@@ -57,6 +57,24 @@ def of_type(letter: str) -> tuple[dict[str, Callable[..., Any]], dict[str, Calla
             result = result + factor * turned(matrix(B, dtype, *as_stored(tb, m, n), ldb), tb)
         matrix(C, dtype, m, n, ldc)[...] = result
 
+    def vector(address, n, step):
+        return view(address, dtype, (n,), (step,))
+
+    def nrm2(_, n, x, step, out):
+        view(out, dtype, (1,), anywhere=True)[0] = np.linalg.norm(vector(x, n, step))
+
+    def dot(_, n, x, step, y, step_y, out):
+        view(out, dtype, (1,), anywhere=True)[0] = vector(x, n, step) @ vector(y, n, step_y)
+
+    def axpy(_, n, alpha, x, step, y, step_y):
+        if factor := number(alpha, dtype):  # else x is not read: it may be anything
+            vector(y, n, step_y)[...] += factor * vector(x, n, step)
+
+    def gemv(_, ta, m, n, alpha, A, lda, x, step, beta, y, step_y):
+        a = turned(matrix(A, dtype, m, n, lda), ta)
+        product = number(alpha, dtype) * (a @ vector(x, a.shape[1], step))
+        added(vector(y, a.shape[0], step_y), product, number(beta, dtype))
+
     def syevj_batched(_, vectors, upper, n, A, lda, W, work, size, info, params, count):
         a, values = view(A, dtype, (count, n, n), (lda * n, 1, lda)), view(W, dtype, (count, n))
         eigenpairs(a, values, vectors, upper)
@@ -77,7 +95,8 @@ def of_type(letter: str) -> tuple[dict[str, Callable[..., Any]], dict[str, Calla
         tell(info, failed)
 
     solver = {f"{letter}syevjBatched": syevj_batched, f"{letter}geqrf": geqrf, f"{letter}orgqr": orgqr}
-    return {f"{letter}geam": geam}, solver
+    blas = {"geam": geam, "nrm2": nrm2, "dot": dot, "axpy": axpy, "gemv": gemv}
+    return {f"{letter}{name}": function for name, function in blas.items()}, solver
 
 
 pointer_mode = [0]

@@ -187,15 +187,15 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
         Y = level.product(Y)
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
-    first, second, last = chances
-    lonely, held = held_rows(first, second, last, xp.median(first), xp)
-    return backend.to_host(xp.flatnonzero(lonely)), backend.to_host(xp.flatnonzero(held))
+    first, second, last = backend.to_host(xp.stack(chances))  # of CuPy's median NVRTC would compile two seconds
+    lonely, held = held_rows(first, second, last, np.median(first))
+    return np.flatnonzero(lonely), np.flatnonzero(held)
 
 
-def held_rows(first: Array, second: Array, last: Array, median: Any, xp: Any) -> tuple[Array, Array]:
+def held_rows(first: np.ndarray, second: np.ndarray, last: np.ndarray, median: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return which rows hold what starts there, by the chances of return at three looks, and which do so strongly."""
     trap = (last > TRAP) & (last > LASTING * second)
-    alone = (first > xp.maximum(LONELY, UNUSUAL * median)) | trap
+    alone = (first > np.maximum(LONELY, UNUSUAL * median)) | trap
     return alone, alone & ((first > HELD) | trap)
 
 

@@ -45,11 +45,6 @@ def group_width(k: int) -> int:
     return max(1, -(-k // passes))
 
 
-def product_blocks(n_rows: int, k: int) -> int:
-    """Blocks of threads that a product takes: a warp per row for a vector, else a group per row."""
-    return -(-n_rows // (THREADS // (32 if k == 1 else group_width(k))))
-
-
 def sum_blocks(n_rows: int, k: int) -> int:
     """Return the blocks of threads of a product that leaves partial sums."""
     return max(1, min(MAX_SUM_BLOCKS, -(-n_rows // (THREADS // group_width(k)))))
@@ -63,7 +58,8 @@ def product(
     indptr, _, data = matrix
     xp, n_rows, k = namespace(V), len(indptr) - 1, 1 if V.ndim == 1 else V.shape[1]
     out = xp.empty((n_rows, *V.shape[1:]), dtype=V.dtype) if out is None else out
-    blocks = sum_blocks(n_rows, k) if epilogue == SHIFTED else product_blocks(n_rows, k)
+    rows_a_block = THREADS // (32 if k == 1 else group_width(k))  # a warp takes a row of a vector
+    blocks = sum_blocks(n_rows, k) if epilogue == SHIFTED else -(-n_rows // rows_a_block)
     partial = xp.empty((blocks, k), dtype=np.float64) if epilogue == SHIFTED else NOTHING
     if out.size:
         sizes = np.int64(n_rows), np.int32(k), np.int32(group_width(k)), epilogue
