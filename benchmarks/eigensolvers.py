@@ -1,5 +1,8 @@
 """``python -m benchmarks.eigensolvers [NAME ...]``: which eigensolver is chosen on graphs of many kinds.
 
+``python -m benchmarks.eigensolvers --large``: graphs of 300,000 rows and more, and what of the chosen method's seconds
+it takes to look at them and choose.
+
 ``python -m benchmarks.eigensolvers laplacians``: ``smallest_eigenpairs`` beside SciPy's ``eigsh``, plain and with
 ``sigma=0``, and LOBPCG with the inverse diagonal or, where it is installed, pyamg before it.
 
@@ -30,8 +33,9 @@ import scipy.sparse.linalg
 import scipy.spatial
 
 from ies_gpu import diffusion_map, graph_laplacian, knn_graph, radius_graph, smallest_eigenpairs
+from ies_gpu.embedding.eigensolvers import choose_solver
 
-PATIENCE = 6  # processor seconds
+PATIENCE, MOST = 6, 8  # processor seconds for the first method, and for any
 METHODS = ("auto", "lanczos", "multilevel", "factorised", "arpack")
 R = np.random.default_rng
 
@@ -205,6 +209,13 @@ ZOO: dict[str, Callable[[], scipy.sparse.csr_matrix]] = {
     "small world, 20k, many shortcuts": lambda: small_world(20_000, 10_000),
 }
 
+LARGE = {
+    name: partial(graph_of, name)
+    for name in (
+        "strip 300k, 12 nearest", "windows 300k, 10 nearest", "cube 300k, 10 nearest", "sphere 1000k, 12 nearest",
+    )
+}  # fmt: skip
+
 
 def set_aside(name: str) -> bool:
     return zlib.crc32(name.encode()) % 3 == 0
@@ -220,8 +231,18 @@ def solve(K: scipy.sparse.csr_matrix, method: str) -> dict[str, Any]:
         begin = time.process_time()
         scipy.sparse.linalg.eigsh(S, 21, which="LA", tol=1e-8, maxiter=100_000)
         return {"seconds": time.process_time() - begin, "method": "arpack"}
+    looks, choose = [0.0], choose_solver.expected_seconds
+
+    def timed(*args: Any) -> dict[str, float]:
+        start = time.process_time()
+        expected = choose(*args)
+        looks.append(time.process_time() - start)
+        return expected
+
+    choose_solver.expected_seconds = timed
     found = diffusion_map(laplacian, solver=method)
-    return {"seconds": time.process_time() - begin, "method": found.info["method"], "tried": "fallback" in found.info}
+    seconds, tried = time.process_time() - begin, "fallback" in found.info
+    return {"seconds": seconds, "look": sum(looks), "method": found.info["method"], "tried": tried}
 
 
 def apart(work: Callable[[], dict[str, Any]], patience: int = PATIENCE) -> dict[str, Any]:
@@ -323,20 +344,20 @@ def compare_laplacians() -> None:
         print(f"| {name} | {n:,} | {L.nnz / n:.0f} | {' | '.join(cells)} | {missed} |", flush=True)
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str], zoo: dict[str, Any] = ZOO, patience: int = PATIENCE, most: int = MOST) -> None:
     """Print the table, and the median and worst ratio of those graphs that were set aside and of the others."""
     warnings.simplefilter("ignore")
     small = near(roll(2_000), 40)
     for method in METHODS[1:4]:
         solve(small, method)  # compiles
     ratios: dict[bool, list[float]] = {False: [], True: []}
-    print("| graph | n | degree | chosen | " + " | ".join(METHODS) + " | ratio to the best | set aside |")
-    print("|---" * (len(METHODS) + 6) + "|")
-    for name in names or ZOO:
-        K = ZOO[name]()
-        found, best = {}, float(PATIENCE)
+    print("| graph | n | degree | chosen | " + " | ".join(METHODS) + " | ratio to the best | look | set aside |")
+    print("|---" * (len(METHODS) + 7) + "|")
+    for name in names or zoo:
+        K = zoo[name]()
+        found, best = {}, float(patience)
         for m in METHODS:
-            one = apart(lambda m=m: solve(K, m), int(min(8, 2 + 2 * best)))
+            one = apart(lambda m=m: solve(K, m), int(min(most, 2 + 2 * best)))
             found[m] = {"seconds": np.inf, "method": m} | one
             if m == "auto" or found[m]["method"] == m:
                 best = min(best, found[m]["seconds"])
@@ -351,6 +372,7 @@ def main(names: list[str]) -> None:
         chosen = found["auto"]["method"] + (" after another" if found["auto"].get("tried") else "")
         n = K.shape[0]
         print(f"| {name} | {n:,} | {K.nnz / n:.0f} | {chosen} | {' | '.join(cells)} | {ratio:.2f} | ", end="")
+        print(f"{found['auto'].get('look', 0) / found['auto']['seconds']:.1%} | ", end="")
         print(f"{'yes' if set_aside(name) else 'no'} |", flush=True)
     for aside, values in ratios.items():
         known = [value for value in values if np.isfinite(value)]
@@ -360,4 +382,9 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    compare_laplacians() if sys.argv[1:] == ["laplacians"] else main(sys.argv[1:])
+    if sys.argv[1:] == ["laplacians"]:
+        compare_laplacians()
+    elif sys.argv[1:2] == ["--large"]:
+        main(sys.argv[2:], LARGE, 70, 150)
+    else:
+        main(sys.argv[1:])

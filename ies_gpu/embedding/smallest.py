@@ -173,5 +173,5 @@ def found_vector(operator: SymmetricTransition, start: np.ndarray) -> Array:
         return krylov(operator, 1, backend.asarray(start), AIM)[1][:, 0]
     with (host := host_of(backend)).active():
         inverse = ShiftedInverse(symmetric_on_host(operator), np.ones(n), host)
-        enough = lambda values, residuals: bool(residuals[0] <= 0.1 * AIM * values[0])  # noqa: E731
-        return backend.asarray(inverse(lanczos(inverse, 1, start, 0.0, sure=1, enough=enough)[1][:, 0]))
+        enough = lambda values, residuals, _: bool(residuals[0] <= 0.1 * AIM * values[0])  # noqa: E731
+        return backend.asarray(inverse(lanczos(inverse, 1, start, enough)[1][:, 0]))

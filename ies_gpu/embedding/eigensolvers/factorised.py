@@ -70,7 +70,7 @@ def factorised_eigenpairs(
         except RuntimeError as failure:  # SuperLU: "Factor is exactly singular"
             raise NotConvergedError(f"the factorisation failed: {failure}") from failure
         values, vectors = _around(inverse, top, count, begin, tol)
-        values, vectors = add_missed(inverse, values, vectors, count, begin, SAME, size=LOOK)
+        values, vectors = add_missed(inverse, values, vectors, count, SAME, size=LOOK)
         values, vectors = _polished(inverse, S, top, vectors[:, 1:], count, tol)
     info["solves"] = inverse.solves
     info["factor_entries"] = int(inverse.factor.nnz)
@@ -83,12 +83,12 @@ def _around(
     """Return the known vector and the leading ones beside it, and set ``scale`` so that the last wanted value is 1."""
     wanted = min(count - 1 + GUARDS, inverse.n - 1)
 
-    def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
+    def enough(values: np.ndarray, residuals: np.ndarray, _: int) -> bool:
         first = slice(0, count - 1)
         # a residual of the inverse, over its value, is one of S; rounding leaves one of 1e-14 times the largest value
         return bool((residuals[first] <= np.maximum(0.05 * tol * values[first], 3e-15 * values[0])).all())
 
-    values, vectors = lanczos(inverse, wanted, start, 0.0, sure=count - 1, locked=top[None], enough=enough)
+    values, vectors = lanczos(inverse, wanted, start, enough, locked=top[None])
     edge = float(values[max(0, count - 2)])
     inverse.scale = 1 / edge
     return np.append(1 / (inverse.shift * edge), values / edge), np.column_stack([top, vectors])
@@ -119,18 +119,13 @@ def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
     """
     small, found = level.on_host() if level.backend.is_remote else level, None
-    start = np.random.default_rng(level.n).normal(size=level.n)
-    if level.n > FACTORISED_FROM and factor_cost(S := symmetric_level(small)).is_quick(level.n):
-        info: dict[str, Any] = {}
+    start, info = np.random.default_rng(level.n).normal(size=level.n), dict[str, Any]()
+    indptr, indices, data = small.matrix
+    S = csr(indptr, indices, data.astype(np.float64), level.n)
+    if level.n > FACTORISED_FROM and factor_cost(S := (0.5 * (S + S.T)).tocsr()).is_quick(level.n):
         with suppress(NotConvergedError):
             found = factorised_eigenpairs(small, S, count, start, 1e-5, info)
             small.columns += info["solves"]
     values, vectors = found or krylov(small, count, start, 1e-5)
     level.columns = small.columns
     return values, level.backend.asarray(vectors)
-
-
-def symmetric_level(level: Any) -> Any:
-    indptr, indices, data = level.matrix
-    S = csr(indptr, indices, data.astype(np.float64), level.n)
-    return (0.5 * (S + S.T)).tocsr()

@@ -12,12 +12,15 @@ from ...backend.array import Array
 from ...findings import NotConvergedError
 from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 
-GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
-LOOK = 6  # products between two looks at what has converged, or an eighth of a large basis: then its values take long,
+GUARDS = 8  # pairs asked for beyond those wanted: the more, the sooner it is clear that no copy was missed
+LOOK = 6  # products between two looks at what has converged, or a seventh of a large basis: then its values take long,
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
 SURE = 10.0  # times its residual must lie between a value and the last wanted one, or a missed one may lie there too
 MOST_PASSES = 3  # of orthogonalisation
+CLEAN, DRIFT = 3e-16, 1e-13  # inner products of basis vectors after a pass, and that ask for one
+TURNED = 4096  # rows that are turned at a time: they stay in the cache
 HIDDEN = 0.1  # part of a vector that was missed that a guard may hide
+DISTINCT = 0.7  # of a guard is left beside what was found later, at least
 LONGER = 1.5  # times as many products as the tolerance took may go into telling close eigenvalues apart
 
 
@@ -34,58 +37,38 @@ def krylov(
     wanted = min(count + GUARDS, operator.n)
     if is_small(operator.n, count):
         values, vectors = xp.linalg.eigh(operator(xp.eye(operator.n)))
-        values, vectors = values[::-1], vectors[:, ::-1]
-    else:
-        settled: list[bool] = []
-        pace: list[tuple[int, float]] = []
-        done, ample, latest = 0, np.inf, (np.zeros(0), np.zeros(0))
+        return values[::-1][:wanted].copy(), xp.ascontiguousarray(vectors[:, ::-1][:, :count])
+    pace: list[tuple[int, float]] = []
+    ample, latest, settled = np.inf, np.zeros((2, 0)), False
 
-        def product(vector: Any) -> Any:
-            nonlocal done
-            done += 1
-            return operator(vector)
+    def enough(values: np.ndarray, residuals: np.ndarray, products: int) -> bool:
+        nonlocal ample, latest, settled
+        latest, worst = np.stack([values, residuals])[:, :wanted], float(residuals[:count].max())
+        pace.append((products, worst))
+        if worst <= 0.5 * tol:
+            ample = min(ample, LONGER * products)
+        settled = worst <= 0.5 * tol and (products >= ample or is_separate(values[:wanted], residuals[:count]))
+        if progress is not None:
+            needed = expected_steps(pace, 0.5 * tol)
+            progress(products, max(products + 1, int(needed)) if needed < max_products else 0)
+        return settled
 
-        def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
-            nonlocal ample, latest
-            latest = values[:wanted], residuals[:wanted]
-            small = bool((residuals[:count] <= 0.5 * tol).all())
-            if small:
-                ample = min(ample, LONGER * done)
-            settled.append(small and (done >= ample or is_separate(values[:wanted], residuals[:count])))
-            pace.append((done, float(residuals[:count].max())))
-            return settled[-1]
-
-        def tell(products: int, _: int) -> None:
-            if progress is not None:
-                needed = expected_products(pace, 0.5 * tol) if pace else np.inf
-                progress(products, max(products + 1, int(needed)) if needed < max_products else 0)
-
-        values, vectors = lanczos(
-            product, wanted, start, 0.0, sure=count, enough=enough, progress=tell, max_products=max_products
-        )
-        if not settled or settled[-1]:  # what has stalled is not worth the search; residuals of 0 were not looked at
-            sound = sound_guards(*latest, count) if settled else np.arange(wanted)
-            ends, chosen = values[count:], xp.asarray(sound)
-            values, vectors = add_missed(operator, values[chosen], vectors[:, chosen], count, start, tol)
-            if len(values) == count:  # what they say of the values behind the wanted ones is still the best guess
-                values = xp.concatenate([values, ends[ends <= values[-1]]])
+    values, vectors = lanczos(operator, wanted, start, enough, max_products=max_products)
+    if settled:  # what has stalled is not worth the search
+        # a rough guard can hide a vector that was missed: the most of it is its residual over its distance from 1
+        hidden = latest[1] / np.maximum(latest[0, 0] - latest[0], 1e-300)
+        chosen = xp.asarray(np.flatnonzero((np.arange(wanted) < count) | (hidden < HIDDEN)))
+        ends, (values, vectors) = values[count:], add_missed(operator, values[chosen], vectors[:, chosen], count, tol)
+        if len(values) == count:  # what they say of the values behind the wanted ones is still the best guess
+            values = xp.concatenate([values, ends[ends <= values[-1]]])
     return values[:wanted].copy(), xp.ascontiguousarray(vectors[:, :count])
 
 
-def sound_guards(values: np.ndarray, residuals: np.ndarray, count: int) -> np.ndarray:
-    """Return the columns of the wanted pairs and of those guards that cannot hide a vector which was missed.
-
-    A rough guard can hold most of one: its residual over the distance of its value from 1 bounds how much.
-    """
-    hidden = residuals / np.maximum(values[0] - values, 1e-300)
-    return np.flatnonzero((np.arange(len(values)) < count) | (hidden < HIDDEN))
-
-
-def expected_products(pace: list[tuple[int, float]], tol: float) -> float:
-    """Return how many products it takes in all, if the residual goes on falling as over the last half of them."""
+def expected_steps(pace: list[tuple[int, float]], tol: float) -> float:
+    """Return how many steps it takes in all, if the residual goes on falling as over the last half of them."""
     done, now = pace[-1]
     before, then = next((at, residual) for at, residual in pace if at >= done / 2)
-    if done == before or now >= then:
+    if done == before or not 0 < now < then:
         return np.inf
     return done + (done - before) * np.log(max(now / tol, 1.0)) / np.log(then / now)
 
@@ -94,19 +77,16 @@ def lanczos(
     operator: Callable[[Any], Any],
     count: int,
     start: Array,
-    tol: float,
+    enough: Callable[[np.ndarray, np.ndarray, int], bool],
     *,
-    sure: int,
     locked: Any = None,
-    enough: Callable[[np.ndarray, np.ndarray], bool] | None = None,
     max_products: int = 20_000,
     size: int | None = None,
-    progress: Report | None = None,
 ) -> tuple[Array, Array]:
-    """Return the ``count`` largest eigenpairs by thick-restart Lanczos with full reorthogonalisation.
+    """Return the ``count`` largest eigenpairs by thick-restart Lanczos, its basis orthogonal to ``DRIFT``.
 
-    It ends when the first ``sure`` pairs have a residual below ``tol``, or when ``enough`` says so of the values and
-    residuals. Everything is kept orthogonal to the rows of ``locked``.
+    It ends when ``enough`` says so of the values, residuals and number of products. Everything is kept orthogonal to
+    the rows of ``locked``.
     """
     backend, n = backend_of(start), len(start)
     xp = backend.xp
@@ -115,39 +95,67 @@ def lanczos(
     basis = xp.empty((size + 1, n), dtype=xp.float64)
     projected, notes = np.zeros((size, size)), xp.zeros((size, 1 + MOST_PASSES * (size + len(fixed))))
     basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
-    kept, products, look = 0, 0, max(LOOK, size // 8)
+    # a device would wait for the numbers that tell where one pass by two vectors is enough
+    drift = None if backend.is_remote else Drift(size)
+    kept, products, look = 0, 0, max(LOOK, size // 7)
     while True:
-        j, passes, done = kept, 2, False
-        ahead = size if backend.is_remote else 1  # products before their coefficients are read, which waits
+        j, doubt, done = kept, False, False
+        ahead = 1 if drift else size  # products before their coefficients are read, which waits
         while j < size and not done:
             first, last = j, min(j + ahead, size)
+            low = j - 1 if drift and j > kept and not doubt else 0
+            passes = 1 if low else MOST_PASSES if doubt else 2
             for column in range(first, last):
-                into = basis[column + 1], notes[column]
-                _orthonormal(operator(basis[column]), [basis[: column + 1], fixed], passes, into)
+                others = [basis[low : column + 1], *([] if low else [fixed])]
+                _orthonormal(operator(basis[column]), others, passes, (basis[column + 1], notes[column]))
                 products += 1
-                if progress is not None and products % 10 == 0:
-                    progress(products, 0)  # how many are needed is not known here
-            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, passes, len(fixed))
+            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, low, passes, len(fixed))
             if doubt or coupling == 0.0:
                 ahead = 1
-            passes = MOST_PASSES if doubt else 2
+            if drift and not doubt and (drift.grown(projected, j, coupling, low > 0) or (low and len(fixed))):
+                _orthonormal(basis[j], [basis[:j], fixed], 1, (basis[j], notes[-1].copy()))
             if coupling == 0.0 and j < size and not doubt:  # an invariant subspace: go on outside of it
                 fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
                 basis[j] = _orthonormal(fresh, [basis[:j], fixed], MOST_PASSES)[0]
             elif j == size or (j > max(count, SOONEST) and (j - kept) % look == 0 and not doubt and ahead == 1):
-                values, rotation = np.linalg.eigh(projected[:j, :j])
-                values, rotation = values[::-1], rotation[:, ::-1]
-                residuals = coupling * np.abs(rotation[-1])
-                done = bool((residuals[:sure] <= 0.5 * tol).all()) or (enough is not None and enough(values, residuals))
+                values, rotation = (found[..., ::-1] for found in np.linalg.eigh(projected[:j, :j]))
+                done = enough(values, coupling * np.abs(rotation[-1]), products)
         if done or products >= max_products or coupling == 0.0:
             rotate = xp.asarray(np.ascontiguousarray(rotation[:, :count].T))
             return xp.asarray(values[:count].copy()), (rotate @ basis[:j]).T
-        kept = min(count + (size - count) // 2, size - 1)
+        kept = min(count + (size - count) // 5, size - 1)
         rotate = xp.asarray(np.ascontiguousarray(rotation[:, :kept].T))
-        basis[:kept] = rotate @ basis[:size]
+        step = n if backend.is_remote else TURNED
+        for begin in range(0, n, step):
+            part = slice(begin, begin + step)
+            basis[:kept, part] = rotate @ basis[:size, part]
         basis[kept] = basis[size]
         projected[:] = 0.0
         projected[np.arange(kept), np.arange(kept)] = values[:kept]
+
+
+class Drift:
+    """How far basis vectors have come from orthogonal since the last pass by all, by the recurrence of Simon.
+
+    Two vectors in a row must be made orthogonal again, or the next has of the others what the last one had.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.now, self.before, self.again = np.zeros(size + 1), np.zeros(size + 1), False
+
+    def grown(self, T: np.ndarray, j: int, coupling: float, by_two: bool) -> bool:
+        """Whether vector j needs a pass by all others; the projected operator T is known before column j."""
+        old, new, k = self.now, self.before, j - 1
+        if by_two:
+            new[:k] = T[:k, :j] @ old[:j] - T[k, k] * old[:k] - T[k, k - 1] * new[:k]
+            new[:k] = (new[:k] + np.copysign(CLEAN, new[:k])) / coupling
+            new[k] = CLEAN / coupling
+        passed = not by_two or self.again or j == len(new) - 1 or bool(abs(new[:j]).max() > DRIFT)
+        if passed:
+            new[:j] = CLEAN
+        new[j], self.again = 1.0, passed and not self.again
+        self.before, self.now = old, new
+        return passed and by_two
 
 
 def _orthonormal(
@@ -170,56 +178,66 @@ def _orthonormal(
     return unit, note
 
 
-def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int, n_fixed: int) -> tuple[int, float, bool]:
+def _read(
+    notes: np.ndarray, projected: np.ndarray, first: int, low: int, passes: int, n_fixed: int
+) -> tuple[int, float, bool]:
     """Fill columns of the projected operator from the notes of their products, and return how many are sound.
 
     Also the length of what couples the last of them to what follows (0 in an invariant subspace), and whether what was
-    left behind them is mostly rounding: then its product is repeated, with one more pass.
+    left behind them is mostly rounding: then its product is repeated, with more passes.
     """
     for j, row in enumerate(notes, first):
-        parts = row[1 : 1 + passes * (j + 1 + n_fixed)].reshape(passes, -1)
-        onto, square = parts[:, : j + 1].sum(axis=0), row[0]
+        parts = row[1 : 1 + passes * (j + 1 - low + (0 if low else n_fixed))].reshape(passes, -1)
+        onto, square = parts[:, : j + 1 - low].sum(axis=0), row[0]
         if not np.isfinite(square):
             raise ArithmeticError("a product with the transition matrix is not finite")
         before = square + parts[-1] @ parts[-1]  # by Pythagoras, what there was before the last pass,
         ends = square <= 1e-28 * (before + onto @ onto)  # and at first
-        if square <= 0.49 * before and not ends and passes == 2:
+        if (low and square <= 1e-8 * before) or (square <= 0.49 * before and not ends and passes == 2):
             return j, 0.0, True
-        projected[: j + 1, j] = projected[j, : j + 1] = onto
+        projected[low : j + 1, j] = projected[j, low : j + 1] = onto
         if ends:
             return j + 1, 0.0, False
     return first + len(notes), float(np.sqrt(notes[-1][0])), False
 
 
 def add_missed(
-    operator: Any, values: Array, vectors: Array, count: int, start: Array, tol: float, size: int | None = None
+    operator: Any, values: Array, vectors: Array, count: int, tol: float, size: int = 4 * GUARDS
 ) -> tuple[Array, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
     One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding: beside what was found
-    there must be none above the last wanted one. Each round adds a true pair, so ``count`` rounds find all.
+    there must be none above the last wanted one. Each round adds true pairs, so ``count`` rounds find all.
     """
     xp = operator.backend.xp
-    generator = np.random.default_rng(len(start))
+    generator = np.random.default_rng(operator.n)
     for _ in range(count + 1):
         edge = float(values[count - 1])
-        fresh = xp.asarray(generator.normal(size=operator.n))
+        near = min(tol, max(SPREAD * (1 - edge), ROUNDING))
 
-        def enough(found: np.ndarray, residuals: np.ndarray, edge: float = edge) -> bool:
-            return bool(found[0] + SURE * residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
+        def clear(found: np.ndarray, residuals: np.ndarray, _: int, edge: float = edge) -> bool:
+            below = found + SURE * residuals < edge
+            return bool(below.any() and (residuals[: below.argmax()] <= 0.5 * tol).all())
 
-        locked = xp.ascontiguousarray(vectors.T)
-        more, _ = lanczos(operator, 1, fresh, tol, sure=1, locked=locked, enough=enough, size=size, max_products=2000)
-        above, near = float(more[0]) - edge, min(tol, max(SPREAD * (1 - edge), ROUNDING))
-        if above <= near:  # a copy of the last wanted one stands for all of its kind
-            return (with_rival(values, more, count) if -tol < above < -near else values), vectors
+        locked, fresh = xp.ascontiguousarray(vectors.T), xp.asarray(generator.normal(size=operator.n))
+        more, new = lanczos(operator, size // 4, fresh, clear, locked=locked, max_products=2000, size=size)
+        missed = int((more > edge + near).sum())
+        if missed == 0:  # a copy of the last wanted one stands for all of its kind
+            return with_rival(values, more[:1], count) if -tol < more[0] - edge < -near else values, vectors
         # guards are only roughly eigenvectors: what was found beside them is one only roughly, so once more without
-        more, new = lanczos(operator, 1, fresh, tol, sure=1, locked=locked[:count], max_products=2000)
+        begin, first = new[:, :missed].sum(axis=1), slice(missed)
+
+        def good(_: np.ndarray, residuals: np.ndarray, __: int, first: slice = first) -> bool:
+            return bool((residuals[first] <= 0.5 * tol).all())
+
+        more, new = lanczos(operator, missed, begin, good, locked=locked[:count], max_products=2000)
         values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
-        order = xp.argsort(-values)
-        values, vectors = beside_wanted(values[order], vectors[:, order], count)
-    if above <= tol:
-        return with_rival(values, more, count), vectors
+        order = xp.argsort(-values)[: count + GUARDS]
+        values, (vectors, along) = values[order], xp.linalg.qr(vectors[:, order])
+        kept = xp.flatnonzero((xp.arange(len(order)) < count) | (abs(xp.diag(along)) > DISTINCT))
+        values, vectors = values[kept], vectors[:, kept]
+    if more[0] - edge <= tol:
+        return with_rival(values, more[:1], count), vectors
     raise NotConvergedError(f"after {count + 1} searches for missed eigenvalues there were still more")
 
 
@@ -229,14 +247,3 @@ def with_rival(values: Array, rival: Array, count: int) -> Array:
     edge = values[count - 1 : count]
     behind = xp.sort(xp.concatenate([values[count:], xp.minimum(rival, edge - 2 * closeness(edge))]))[::-1]
     return xp.concatenate([values[:count], behind])
-
-
-def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Array]:
-    """Return pairs with guards that are orthonormal again after one was added beside the ``count`` wanted only."""
-    xp = backend_of(vectors).xp
-    rows, kept = xp.ascontiguousarray(vectors[:, :count].T), list(range(count))
-    for guard in range(count, min(len(values), count + GUARDS)):
-        unit, note = _orthonormal(vectors[:, guard], [rows])
-        if float(note[0]) > 0.5:  # of a squared length of 1
-            rows, kept = xp.concatenate([rows, unit[None]]), [*kept, guard]
-    return values[xp.asarray(kept)], rows.T

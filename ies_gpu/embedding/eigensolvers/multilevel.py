@@ -26,6 +26,7 @@ from ...backend.array import Array, row_squares
 from ...findings import NotConvergedError
 from ..graph import cells_of
 from .accuracy import is_separate, residuals_for
+from .lanczos import expected_steps
 from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
@@ -242,8 +243,8 @@ def solve(
         if history is not None:
             history.append(float(worst))
         if progress is not None and history is not None:
-            left = iterations_left(history, limit)
-            progress(len(history), len(history) + max(1, round(left)) if left < MAX_ITERATIONS else 0)
+            needed = expected_steps(list(enumerate(history, 1)), limit)
+            progress(len(history), max(len(history) + 1, round(needed)) if needed < 2 * MAX_ITERATIONS else 0)
         if not np.isfinite(worst):
             raise NotConvergedError("a residual is not finite")
         if product is not None and not fresh and worst <= max(REFRESH, limit):
@@ -264,12 +265,6 @@ def solve(
     if worst <= limit:
         return block.values, block.X, coarse
     raise NotConvergedError(f"the residual was {worst:.1e} after {MAX_ITERATIONS} iterations")
-
-
-def iterations_left(history: list[float], limit: float) -> float:
-    """Return how many more it takes at the pace of the last ones; infinitely many while there is none."""
-    pace = np.log(history[-5] / history[-1]) / 4 if len(history) > 4 else 0.0
-    return float(np.log(max(history[-1] / limit, 1.0)) / max(pace, 1e-3)) if pace else np.inf
 
 
 def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:

@@ -20,7 +20,7 @@ from ...backend import host_of
 from ...backend.array import Array, csr
 from ..graph import cells_of, matrix_order
 
-LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
+LANCZOS = 6e-10, 2.2e-8  # seconds of a product and its orthogonalisation, for each entry and each row
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
 # the same on graphs of few neighbourhoods: products however wide the gap, and over the root of T; seconds of an entry
 WIDE = 60.0, 68.0, 6e-10
@@ -34,7 +34,7 @@ DEPTH, CELLS = 3, 1_500  # cells of up to 2**DEPTH rows, or more, so that there 
 FACTOR = 1.6e-7, 6e-11  # seconds for each entry of the factor, the solves included, and each multiplication
 PREPARED = 3e-8, 8e-6  # and for each entry and row of the matrix
 THIN, THINNED = 24, 0.7  # entries per row up to which rows are shuffled, and what part of the factor is left by that
-MOST_FILL = 1e8  # entries of a factor that are never exceeded
+MOST_FILL, BYTES = 1e8, 36.0  # entries of a factor at most, and of memory for each, in L and U and on the way
 QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
 LEAST = 1.5  # entries of the factor for each of the matrix, at least, where cells suit a graph
@@ -46,11 +46,6 @@ class Cost(NamedTuple):
 
     fill: float
     seconds: float
-
-    @property
-    def bytes(self) -> float:
-        """Memory of the factor in L and in U, with its indices and room for what SuperLU allocates on the way."""
-        return 36.0 * self.fill
 
     def is_quick(self, n: int) -> bool:
         return self.fill <= MOST_FILL and self.seconds <= max(0.1, QUICK * n)
@@ -127,7 +122,7 @@ class Factorisation:
 
     def fits(self, worth: float = np.inf) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        return self.may_fit and self.cost(worth).fill <= MOST_FILL and self.known.bytes <= self._room
+        return self.may_fit and self.cost(worth).fill <= MOST_FILL and BYTES * self.known.fill <= self._room
 
     @property
     def _room(self) -> float:
