@@ -50,8 +50,8 @@ def compared(monkeypatch):
 
 
 def without_coefficients(sizes: set[int]) -> set[int]:
-    """Sizes of downloads but for those of Lanczos, in rows of 53 or 21."""
-    return {size for size in sizes if size % (53 * 8) and size % (21 * 8)}
+    """Sizes of downloads but for those of Lanczos: 1 + 3 * 59 a product, and 1 + 3 * (32 + 29) in search of copies."""
+    return {size for size in sizes if size % (178 * 8) and size % (184 * 8)}
 
 
 @pytest.mark.parametrize("name", ["greedy", "submodular", "branch_and_bound"])
@@ -270,7 +270,8 @@ def test_matrices_of_many_entries_have_indices_of_64_bits(machine, monkeypatch):
     """From 2^31 entries on, here from 1,000; our kernels read columns of 32 bits, and are given copies."""
     expected = on_cpu("D1", 700, dtype="mixed")
     monkeypatch.setattr(base, "WIDE", 1000)
-    assert_agreement(on_cuda("D1", 700, dtype="mixed"), expected, 1e-6)
+    # a matrix in float32 alone moves these scores by 4e-6
+    assert_agreement(on_cuda("D1", 700, dtype="mixed"), expected, 1e-5)
 
 
 def test_parts_of_a_long_graph_are_found_in_few_rounds_in_any_order(machine, rng):

@@ -74,7 +74,7 @@ def test_the_pipeline_agrees_with_the_cpu(name):
 def test_the_pipeline_agrees_with_the_cpu_at_full_size(name):
     data = datasets.load(name)
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
-    arguments = sizes | {"bandwidth": data.bandwidth}
+    arguments = sizes | {"bandwidth": data.bandwidth, "tol": 1e-11}  # eigenvectors are as good as the gaps let them
     found = select_coordinates(data.X, device="cuda", **arguments)
     assert_agreement(found, select_coordinates(data.X, device="cpu", **arguments))
     assert found.subset == data.reference_subset
