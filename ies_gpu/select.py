@@ -133,11 +133,12 @@ def run_steps(run: Run, given: Inputs, asked: Options) -> Selection:
 
         options, report, fit, found = run(find_parameters, given, asked)
         run.options = options
+    # the functions that take a run are no steps: they call them by it, as the options ask
     if fit is None or run.checkpoint is not None:  # which saves the steps one by one
         fit, laplacian = fit_input(given, options, run)
         found = choose(fit.tangents, fit.embedding, options, run)
     n, rows = len(fit.embedding.vectors), fit.laplacian.rows
-    # where all lie on a cluster, some of the points are judged
+    # where all lie on a cluster, in a BlockLaplacian without rows, some of the points are judged
     sample, X = fit.laplacian.some_rows(fit) if rows is None else (fit, points_of(given, rows.used))
     weights = find_turn(sample, found, X, laplacian, n, run) if options.untangle else None
     is_given = "intrinsic_dim" not in asked.automatic

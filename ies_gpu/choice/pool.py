@@ -272,6 +272,7 @@ def bound_of(bases: Array, members: Subset, r: int) -> tuple[float, np.ndarray]:
     xp, others = backend.xp, backend.asarray(np.setdiff1d(np.arange(m), members))
 
     def summed(_: Backend, U: Array) -> tuple[Array]:
+        """Sum the bound at the head of this module over a block of points, without those that count 0."""
         score, quadratic, ratios = parts_of(U, members)
         gains = 0.5 * xp.log1p(quadratic)
         for ratio in ratios:

@@ -20,12 +20,12 @@ from .laplacian import (
     Rows,
     SparseMatrix,
     apply_gaussian,
+    audited_kernel,
     check_laplacian,
     normalise,
     reorder,
     with_diagonal,
     with_transition,
-    without_loops,
 )
 from .parts import largest_part, tell_left_out
 from .points import Size, block_bytes, bytes_by_stage, over_limit
@@ -159,7 +159,7 @@ def laplacian_of_given(value: Array, options: Options, do: Do) -> Laplacian:
         kernel = SparseMatrix(backend.csr(part.data, part.indices, part.indptr, part.shape))
         rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(rows.used)
-    found = do(normalise, do(without_loops, kernel, options.self_loops), options.bandwidth, options.alpha)
+    found = do(normalise, do(audited_kernel, kernel, options.self_loops), options.bandwidth, options.alpha)
     facts = {"graph_components": parts, "mean_degree": degree, "approximations": [ONE_WAY] * one_way, "storage": {}}
     found = with_transition(found, found.operator, rows=rows, facts=facts)
     return do(reorder, found) if wants_order(found.operator, options.n_components + 1) else found

@@ -92,7 +92,7 @@ class SparseMatrix:
                 K.data[part] *= K.indices[part] != own
 
     def scale_rows_and_columns(self, left: Array, right: Array) -> Array:
-        """Return ``diag(left) K diag(right)`` on the kernel's own storage, as ``Laplacian.transition`` holds it."""
+        """Return ``diag(left) K diag(right)`` on the kernel's own storage."""
         K, kernels = self.matrix, self.backend.kernels
         for block in self.backend.blocks(self.shape[0], kernels.scaled_bytes(self.degree), "laplacian"):
             with block as rows:
@@ -323,8 +323,8 @@ def normalise(kernel: Matrix, bandwidth: float | None, alpha: float = 1.0) -> La
     "products", kernel="spmm", again=False,  # tiles have no single entries
     audit=lambda K, *_: audit_products(K.matrix, K.backend) if K.has_matrix else None,
 )  # fmt: skip
-def without_loops(kernel: Matrix, self_loops: bool) -> Matrix:
-    """Return the kernel that will be normalised, and overwritten: products with it are audited here."""
+def audited_kernel(kernel: Matrix, self_loops: bool) -> Matrix:
+    """Return the kernel, without self-loops if asked; its products are audited here, before it is overwritten."""
     if not self_loops:
         kernel.drop_diagonal()
     return kernel

@@ -23,7 +23,7 @@ from .eigensolvers.choose_solver import NEIGHBOURHOODS_IN_ORDER, has_many_neighb
 from .eigensolvers.multilevel import GUARDS, MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from .graph import GROWTH, is_mapped, ordered_radius_graph, pieces, points_in_metric, rescale_to_radius, sort_in_space
-from .laplacian import Laplacian, Matrix, Rows, SparseMatrix, apply_gaussian, normalise, with_transition, without_loops
+from .laplacian import Laplacian, Matrix, Rows, SparseMatrix, apply_gaussian, audited_kernel, normalise, with_transition
 from .local import LocalKernel, local_laplacian, nearest_kernel
 from .parts import PARTS, SCATTERED, STRAY, largest_part, tell_left_out
 from .tiles import TILE, TiledMatrix
@@ -117,9 +117,9 @@ def laplacian_of_points(
     kernel, rows, facts = connected_kernel(X, make, disconnected, m, do)
     del X
     if isinstance(kernel, LocalKernel):
-        found = do(local_laplacian, do(without_loops, kernel, True), intrinsic_dim)
+        found = do(local_laplacian, do(audited_kernel, kernel, True), intrinsic_dim)
     else:
-        found = do(normalise, do(without_loops, kernel, self_loops), eps, alpha)
+        found = do(normalise, do(audited_kernel, kernel, self_loops), eps, alpha)
     return with_transition(found, found.operator, rows=rows, facts=facts)
 
 
@@ -299,6 +299,7 @@ def plan_storage(X: Array, degree: float, options: Options) -> tuple[str, dict[s
     chosen = plan(size, limit, is_limited)
     if chosen.slow:
         tell(slow(chosen.storage == "recomputed", limit, is_limited, smallest_limit(size, SLOW)))
+    # diffusion_map reads whether the multilevel solver fits
     facts = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
     return chosen.storage, facts | {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
 

@@ -67,7 +67,7 @@ def assemble(
 
 
 def to_user_of(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
-    """Return the function that copies an array of one row per point to the user's order and device."""
+    """Return the function that copies rows to the user's order and device; a copy may be overwritten."""
     back = active_backend().asarray(np.argsort(rows.order))
     return lambda array: to_device(array[back], given.home)
 
@@ -139,7 +139,9 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
 
     def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
         floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
-        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)  # of these, any mixture is a basis
+        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(
+            axis=1
+        )  # of these any mixture is a basis, and scores differ
         return count_true(floored), count_true(equal)
 
     backend, n = backend_of(singular_values), len(singular_values)
