@@ -38,6 +38,8 @@ class SymmetricTransition:
         self.backend = backend
         self.transition = laplacian.operator
         self.n = self.transition.shape[0]
+        # entries in float32 are symmetric only to their digits, and so may tiles be
+        self.is_exact = self.transition.has_matrix and self.transition.matrix.data.dtype == "float64"
         self.root = xp.sqrt(laplacian.operator_weights)
         self.root = self.root / self.root.mean()
         self.products = 0

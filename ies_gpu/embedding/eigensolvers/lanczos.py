@@ -95,8 +95,8 @@ def lanczos(
     basis = xp.empty((size + 1, n), dtype=xp.float64)
     projected, notes = np.zeros((size, size)), xp.zeros((size, 1 + MOST_PASSES * (size + len(fixed))))
     basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
-    # a device would wait for the numbers that tell where one pass by two vectors is enough
-    drift = None if backend.is_remote else Drift(size)
+    # a device would wait for the numbers that tell where one pass by two vectors is enough, which takes symmetry
+    drift = Drift(size) if not backend.is_remote and getattr(operator, "is_exact", True) else None
     kept, products, look = 0, 0, max(LOOK, size // 7)
     while True:
         j, doubt, done = kept, False, False
