@@ -1,7 +1,5 @@
 """Ties on the path, and the choice as Algorithm 3 is printed; ``tests/validation`` has path and regret themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What changes neither co-metric nor tangent bases; ``tests/validation`` compares them with their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ies_gpu import cometric

@@ -1,7 +1,5 @@
 """The searches beside enumeration: their steps and bounds against brute force, their promises against enumeration."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from itertools import combinations

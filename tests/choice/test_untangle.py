@@ -1,7 +1,5 @@
 """Turned coordinates, on manifolds whose eigenfunctions are known in closed form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

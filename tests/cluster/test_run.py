@@ -1,7 +1,5 @@
 """The same pipeline on the workers of a Dask cluster: the same sets, whoever computes them, and how it fails."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

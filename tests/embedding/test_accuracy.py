@@ -1,7 +1,5 @@
 """No mixture without a word: eigenvectors against dense algebra where eigenvalues are closer than the tolerance."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from itertools import product

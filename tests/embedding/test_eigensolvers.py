@@ -1,7 +1,5 @@
 """The eigensolvers: agreement with dense algebra, nothing missed, and work that does not grow with n."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

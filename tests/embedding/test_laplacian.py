@@ -1,7 +1,5 @@
 """Kernel and Laplacian against their formulas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

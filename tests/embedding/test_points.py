@@ -1,7 +1,5 @@
 """The Laplacian of points by itself, with the bits of a run; and how its kernel is stored, within a limit of memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The co-metric, the Laplacian and the extension on manifolds where the answer is known, and the paper's Lemma 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The theory's numbers: exact eigenfunctions, the limit theorem on rectangles and flat tori, Lemma 2."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

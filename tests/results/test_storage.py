@@ -1,7 +1,5 @@
 """Results on disk: equal after a round trip, refused when damaged, and never half written."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

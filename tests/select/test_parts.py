@@ -1,7 +1,5 @@
 """One map per part of a disconnected graph."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas
 import pytest

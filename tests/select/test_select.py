@@ -1,7 +1,5 @@
 """The whole pipeline: every entry, invariances, honest results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

@@ -4,8 +4,6 @@ Each check takes a :class:`Problem`, calls the public function with its name, an
 result of the step before, so that each is judged alone.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

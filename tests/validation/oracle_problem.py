@@ -1,8 +1,6 @@
 """A random problem, the steps that lead to its result, and two things that all checks need."""
 
 # ruff: noqa: N802, the names are those of the paper
-from __future__ import annotations
-
 import itertools
 from functools import cached_property
 from typing import Any

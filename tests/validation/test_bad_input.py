@@ -1,7 +1,5 @@
 """Bad input gets a clear error before long work; odd but sound input is accepted."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

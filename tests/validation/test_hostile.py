@@ -1,7 +1,5 @@
 """Whatever a public function is given, it answers with finite numbers or refuses in words of ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

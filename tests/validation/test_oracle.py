@@ -1,7 +1,5 @@
 """Functions that compute, on random problems, against an independent computation; none is left out."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from functools import partial
