@@ -44,9 +44,6 @@ def enumerated(U, values, s, zeta):
     return sets, score_subsets(U, sets) - zeta * penalties(sets, values)
 
 
-# --- the choice ---
-
-
 def test_the_regret_is_exactly_zero_where_the_set_is_the_best(rng, on):
     """Both sums of the regret are the same one, so nothing is left of their rounding."""
     U, _ = frames(rng, n=500)
@@ -70,9 +67,6 @@ def test_volumes_that_are_rounded_otherwise_reject_no_set():
     with backend.active():
         found = search_exhaustive(U, values, subset_size=2)
     assert expected.passed and (found.subset, found.zeta, found.passed) == (expected.subset, expected.zeta, True)
-
-
-# --- bounds ---
 
 
 @pytest.mark.parametrize(("d", "s"), [(1, 3), (2, 3), (2, 5), (3, 5)])
@@ -136,9 +130,6 @@ def test_the_gap_holds_when_a_limit_stops_the_search(rng, limit):
         assert found.details["nodes"] <= limit
 
 
-# --- exchanges ---
-
-
 @pytest.mark.parametrize(("d", "s", "zeta"), [(2, 3, 0.0), (2, 5, 0.1), (3, 5, 0.02), (4, 4, 0.05)])
 def test_submodular_search_reports_a_true_loss_that_no_exchange_improves(rng, on, d, s, zeta):
     U, values = frames(rng, m=12, d=d)
@@ -154,9 +145,6 @@ def test_the_seed_decides_what_the_submodular_search_looks_at(rng):
     U, values = frames(rng, m=14)
     one, same, other = (search_submodular(U, values, subset_size=5, random_state=k).subsets for k in (0, 0, 1))
     assert np.array_equal(one, same) and not np.array_equal(one, other)
-
-
-# --- what they share ---
 
 
 @pytest.mark.parametrize("search", [search_exhaustive, *SEARCHES])
@@ -235,8 +223,6 @@ def test_wrong_arguments(rng, code, call):
     with refused(code):
         call(*frames(rng))
 
-
-# --- many instances: tangent bases of D1 to D12, and frames without structure ---
 
 M = 20
 ZETA_AT_MOST = 1.0  # where the first coordinates are the best for every zeta

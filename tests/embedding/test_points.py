@@ -72,8 +72,6 @@ def test_a_laplacian_with_its_rows_can_be_given_with_its_map(backend):
     np.testing.assert_array_equal(found.singular_values, expected.singular_values)
 
 
-# --- how the kernel is stored: it fits the limit, and what is slow is said beforehand ---------------------------------
-
 GB = 1 << 30
 STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, w=8)
 LOOKS = 18e6  # bytes by which a turn and the verdict look at a sample, however many points there are

@@ -74,8 +74,6 @@ def test_on_a_circle_the_extension_is_the_eigenfunction(on):
     np.testing.assert_allclose(got, waves[1] @ amplitudes, rtol=0, atol=1e-9)
 
 
-# --- the limit for points of density p: f'' + 2 (1 - alpha) (log p)' f', in closed form on an interval ---
-
 SLOPE = 3.0  # of log p on [0, 1]
 
 
@@ -107,8 +105,6 @@ def test_new_points_with_another_alpha(points):
     found = select_coordinates(points, bandwidth=0.05, intrinsic_dim=1, subset_size=1, n_components=5, alpha=0.25)
     np.testing.assert_allclose(found.model(points).transform(points), found.embedding, atol=1e-7)
 
-
-# --- rectangles have exact eigenfunctions: spectra and chosen sets against closed forms ---
 
 RATIOS = (6.3, 1.3, 2.3, 3.4, 4.7, 7.6)
 

@@ -20,8 +20,6 @@ from ies_gpu.parameters.judgement import unexplained_variance
 from tests.extension import nystrom_extension
 from tests.validation.oracle_problem import Problem, log_volumes, same
 
-# --- graph, kernel, Laplacian ---
-
 
 def radius_graph(p: Problem) -> None:
     same(ies_gpu.radius_graph(p.X, radius=p.radius).toarray(), p.graph)
@@ -69,9 +67,6 @@ def check_pairs(p: Problem, Y: np.ndarray, values: np.ndarray) -> None:
     gram = Y.T @ (p.weights[:, None] * Y)
     size = np.sqrt(np.diag(gram))
     assert_allclose(gram / np.outer(size, size), np.eye(len(values)), atol=1e-6)
-
-
-# --- tangents, scores, searches ---
 
 
 def naive_cometric(p: Problem) -> np.ndarray:
@@ -169,9 +164,6 @@ def leave_one_out_regret(p: Problem) -> None:
     assert_allclose(found[clear], expected[clear], atol=1e-7)
 
 
-# --- estimates ---
-
-
 def nearest(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     D = cdist(X, X)
     np.fill_diagonal(D, np.inf)
@@ -204,9 +196,6 @@ def estimate_parameters(p: Problem) -> None:
     assert_allclose([row["mean_degree"] for row in rows], counted, atol=1.5)  # with or without the point itself
     given = ies_gpu.estimate_parameters(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
     assert p.d <= given.subset_size <= p.m
-
-
-# --- the whole, and what is made of it ---
 
 
 def select_coordinates(p: Problem) -> None:

@@ -32,8 +32,6 @@ class Problem:
         self.sizes = {"intrinsic_dim": self.d, "subset_size": self.s, "n_components": m}
         self.kernel_options = {"bandwidth": self.eps, "alpha": alpha, "self_loops": self_loops}
 
-    # --- dense ---
-
     @cached_property
     def D(self) -> np.ndarray:
         return cdist(self.X, self.X)
@@ -69,8 +67,6 @@ class Problem:
         root = np.sqrt(self.weights)
         S = root[:, None] * self.P / root
         return np.linalg.eigvalsh(np.eye(self.n) - 0.5 * (S + S.T))
-
-    # --- the package's own, as input of later steps ---
 
     @cached_property
     def L(self) -> Any:

@@ -43,8 +43,6 @@ def test_what_once_came_through(label):
         assert outcome(tuple(place.split()), values()[label]) == "refused", place
 
 
-# --- seeds: None, an int, a RandomState or a Generator, everywhere ---------------------------------------------------
-
 SEEDED = [name for name, argument in places() if argument == "random_state" and "(" not in name]
 
 
