@@ -5,10 +5,8 @@ import pytest
 
 from benchmarks.paper.theory import areas, flat_torus, lemma_cases, lemma_sides, limit_errors, limit_studies, rectangle
 
-MANIFOLDS = [rectangle, flat_torus]
 
-
-@pytest.mark.parametrize("make", MANIFOLDS)
+@pytest.mark.parametrize("make", [rectangle, flat_torus])
 def test_eigenfunctions_are_orthonormal_and_have_their_eigenvalues_and_gradients(make, rng):
     manifold = make()
     grid = manifold.grid(120)  # the midpoint rule is exact for these waves

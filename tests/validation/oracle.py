@@ -164,19 +164,14 @@ def leave_one_out_regret(p: Problem) -> None:
     assert_allclose(found[clear], expected[clear], atol=1e-7)
 
 
-def nearest(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    D = cdist(X, X)
-    np.fill_diagonal(D, np.inf)
-    order = np.argsort(D, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(D, order, axis=1), order
-
-
 def estimate_dimension(p: Problem) -> None:
     assert 1 <= ies_gpu.estimate_dimension(p.X).value <= 3
 
 
 def unexplained(X: np.ndarray, Y: np.ndarray, k: int) -> float:
-    near = nearest(Y / Y.std(axis=0), k)[1]
+    D = cdist(Y / Y.std(axis=0), Y / Y.std(axis=0))
+    np.fill_diagonal(D, np.inf)
+    near = np.argsort(D, axis=1, kind="stable")[:, :k]
     error, centred = X - X[near].mean(axis=1), X - X.mean(axis=0)
     return float((error**2).sum() / (centred**2).sum())
 

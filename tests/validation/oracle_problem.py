@@ -16,7 +16,7 @@ TINY = 1e-300
 
 
 class Problem:
-    """A few points of a strip, an arc or a ring with a connected graph, and everything that follows from them."""
+    """A few points of a strip, an arc or a ring with a connected graph; what follows, dense and as steps find it."""
 
     def __init__(self, seed: int, shape: str, n: int, m: int, d: int, alpha: float, self_loops: bool) -> None:
         self.n, self.m, self.d, self.s = n, m, d, d + seed % 2
@@ -83,10 +83,6 @@ class Problem:
     @cached_property
     def selection(self) -> Any:
         return ies_gpu.select_coordinates(self.X, **self.kernel_options, **self.sizes, keep_bases=True, device="cpu")
-
-    @cached_property
-    def model(self) -> Any:
-        return self.selection.model(self.X)
 
     @cached_property
     def sets(self) -> list[tuple[int, ...]]:
