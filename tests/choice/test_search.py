@@ -225,7 +225,6 @@ def test_wrong_arguments(rng, code, call):
 
 
 M = 20
-ZETA_AT_MOST = 1.0  # where the first coordinates are the best for every zeta
 
 
 @cache
@@ -253,7 +252,7 @@ def instance(number: int) -> tuple[np.ndarray, np.ndarray, int, float]:
     s = int(rng.integers(d, min(d + 3, 6)))
     sets = candidate_subsets(M, s)
     path = regularization_path(score_subsets(U, sets), sets, values)
-    return U, values, s, float(rng.uniform(0, path[0].low or ZETA_AT_MOST))
+    return U, values, s, float(rng.uniform(0, path[0].low or 1.0))  # where the first set is the best for every zeta
 
 
 def reaches(search, number: int) -> bool:

@@ -42,11 +42,6 @@ def selection(strip):
     return select_coordinates(strip, **OPTIONS)
 
 
-@pytest.fixture(scope="module")
-def paper(strip):
-    return select_coordinates(strip, **OPTIONS, untangle=False)
-
-
 def product_gradients(q):
     """Gradients (q^2, 4, 2) of cos x, cos y, cos 2x and cos x cos y on a regular grid of a square of side pi."""
     x, y = (part.ravel() for part in np.meshgrid(*[(np.arange(q) + 0.5) / q * np.pi] * 2))
@@ -148,7 +143,8 @@ def test_every_device_turns_alike(strip, backend):
     assert off_across(turned[:, 1], strip[laplacian.rows.numbers]) < 15
 
 
-def test_without_untangling_the_result_is_that_of_the_paper_to_the_bit(selection, paper):
+def test_without_untangling_the_result_is_that_of_the_paper_to_the_bit(strip, selection):
+    paper = select_coordinates(strip, **OPTIONS, untangle=False)
     assert paper.rotation is None
     np.testing.assert_array_equal(paper.embedding, selection.coordinates[:, list(selection.subset)])
     np.testing.assert_array_equal(paper.coordinates, selection.coordinates)

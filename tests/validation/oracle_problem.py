@@ -12,8 +12,6 @@ from scipy.spatial.distance import cdist
 
 import ies_gpu
 
-TINY = 1e-300
-
 
 class Problem:
     """A few points of a strip, an arc or a ring with a connected graph; what follows, dense and as steps find it."""
@@ -104,7 +102,7 @@ def log_volumes(U: np.ndarray, chosen: tuple[int, ...]) -> np.ndarray:
         part = u[list(chosen)]
         lengths = np.linalg.norm(part, axis=0)
         part = part / np.where(lengths > 0, lengths, 1)
-        found.append(0.5 * np.log(max(np.linalg.det(part.T @ part), TINY)))
+        found.append(0.5 * np.log(max(np.linalg.det(part.T @ part), 1e-300)))
     return np.array(found)
 
 
