@@ -12,13 +12,12 @@ from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.choice.faults import collapse
 from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
+from tests.manifolds import neumann
 from tests.said import refused
 
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_threads": 1}
 RATIO = 5.3
-LABELS = sorted(
-    ((a, b) for a in range(30) for b in range(8) if a + b), key=lambda ab: (ab[0] / RATIO) ** 2 + ab[1] ** 2
-)[:20]
+LABELS, VALUES, _ = neumann(np.zeros((1, 2)), RATIO, 20)
 
 
 def number(*labels):
@@ -29,15 +28,14 @@ def exact(flat: np.ndarray) -> Selection:
     """The exact eigenfunctions of [0, RATIO] x [0, 1] and their tangent bases as a result."""
     x, y = np.pi * flat[:, 0] / RATIO, np.pi * flat[:, 1]
     norm = np.array([np.sqrt((1 + (a > 0)) * (1 + (b > 0)) / len(flat)) for a, b in LABELS])
-    Y = np.column_stack([np.cos(a * x) * np.cos(b * y) for a, b in LABELS]) * norm
+    Y = neumann(flat, RATIO, 20)[2] * norm
     dx = np.column_stack([-np.pi * a / RATIO * np.sin(a * x) * np.cos(b * y) for a, b in LABELS]) * norm
     dy = np.column_stack([-np.pi * b * np.cos(a * x) * np.sin(b * y) for a, b in LABELS]) * norm
     U, sigma, _ = np.linalg.svd(np.stack([dx, dy], axis=2), full_matrices=False)
-    values = np.array([np.pi**2 * ((a / RATIO) ** 2 + b**2) for a, b in LABELS])
     chosen = number((1, 0), (0, 1))
     return Selection(
-        subset=chosen, search_order=chosen, zeta=0.0, zeta_interval=(0.0, None), coordinates=Y, eigenvalues=values,
-        laplace_beltrami_eigenvalues=values, path=(), regrets=None, regret_percentiles=np.zeros(0),
+        subset=chosen, search_order=chosen, zeta=0.0, zeta_interval=(0.0, None), coordinates=Y, eigenvalues=VALUES,
+        laplace_beltrami_eigenvalues=VALUES, path=(), regrets=None, regret_percentiles=np.zeros(0),
         ranking=Ranking(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), log_volumes=None, bases=U,
         singular_values=sigma**2, points=np.arange(len(flat)), diagnostics={},
     )  # fmt: skip

@@ -1,7 +1,5 @@
 """Scores of sets: what they are, what changes them and what does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a map loses of its worst local direction, on maps whose functions are known in closed form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import gegenbauer

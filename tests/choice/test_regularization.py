@@ -1,7 +1,5 @@
 """Ties on the path, and the choice as Algorithm 3 is printed; ``tests/validation`` has path and regret themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -39,11 +37,7 @@ def test_choice_against_a_grid_of_zetas(on, seed):
             zetas.append(zeta)
         elif chosen is not None:
             break
-    if chosen is None:
-        assert not found.passed
-        assert found.zeta == 0
-        return
-    assert found.subset == tuple(sets[chosen])
+    assert found.subset == tuple(sets[chosen])  # there is one: at 0, as tests/facts show
     assert found.zeta_interval[0] == pytest.approx(min(zetas), abs=0.02)
     if found.zeta_interval[1] is not None and found.zeta_interval[1] < 500:
         assert found.zeta_interval[1] == pytest.approx(max(zetas), abs=0.02)

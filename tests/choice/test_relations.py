@@ -5,24 +5,14 @@ import pytest
 
 from ies_gpu import diffusion_map, laplacian_of_points
 from ies_gpu.choice.relations import find_relations
-
-
-def modes_of(a, m):
-    """The first m pairs (p, q) of ``cos(p pi x / a) cos(q pi y)`` on a rectangle of a by 1, and their eigenvalues."""
-    pairs = [(p, q) for p in range(60) for q in range(12)][1:]
-    pairs.sort(key=lambda pair: (pair[0] / a) ** 2 + pair[1] ** 2)
-    return pairs[:m], np.array([(p / a) ** 2 + q**2 for p, q in pairs[:m]])
-
-
-def functions(X, pairs, a):
-    return np.stack([np.cos(np.pi * p * X[:, 0] / a) * np.cos(np.pi * q * X[:, 1]) for p, q in pairs], axis=1)
+from tests.manifolds import neumann
 
 
 @pytest.mark.parametrize("a", [1.7, 6.21])
 def test_exact_eigenfunctions_of_a_rectangle_have_all_their_relations(rng, a):
     X = rng.uniform(size=(4000, 2)) * [a, 1]
-    pairs, values = modes_of(a, 14)
-    found = find_relations(functions(X, pairs, a), values)
+    pairs, values, functions = neumann(X, a, 14)
+    found = find_relations(functions, values)
     for k, (p, q) in enumerate(pairs):
         if (p, q) in ((1, 0), (0, 1)):
             assert k not in found
@@ -36,8 +26,7 @@ def test_exact_eigenfunctions_of_a_rectangle_have_all_their_relations(rng, a):
 def test_computed_eigenvectors_are_given_no_false_relation(rng, a):
     X = rng.uniform(size=(1500, 2)) * [a, 1]
     embedding = diffusion_map(laplacian_of_points(X, bandwidth=2.7 * (a / 1500) ** 0.5), n_components=14)
-    pairs, _ = modes_of(a, 40)
-    truth = functions(X, pairs, a)
+    pairs, _, truth = neumann(X, a, 40)
     Y = embedding.coordinates / np.linalg.norm(embedding.coordinates, axis=0)
     alike = (Y.T @ (truth / np.linalg.norm(truth, axis=0))) ** 2
     near, clear = [pairs[k] for k in alike.argmax(axis=1)], alike.max(axis=1) > 0.8

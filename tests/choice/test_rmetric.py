@@ -1,12 +1,10 @@
 """What changes neither co-metric nor tangent bases; ``tests/validation`` compares them with their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ies_gpu import cometric
 from ies_gpu.choice.rmetric import tangents
-from ies_gpu.embedding.laplacian import Laplacian, normalise
+from ies_gpu.embedding.laplacian import normalise
 from ies_gpu.embedding.tiles import TiledMatrix
 from tests.said import refused
 
@@ -28,12 +26,3 @@ def test_tiles_give_the_same_geometry(on, backend, flat_strip):
     np.testing.assert_allclose(on(cometric)(embedding.coordinates, tiled), H, atol=1e-6 * np.abs(H).max())
     with refused("graph.too_large"):
         _ = tiled.matrix
-
-
-def test_a_plain_matrix_gives_the_same_bases_without_the_scale(flat_strip):
-    _, _, laplacian, embedding = flat_strip
-    Y = embedding.coordinates
-    bare = Laplacian(laplacian.transition)
-    H = laplacian.scale * cometric(Y, bare)  # added up in the order of the input, and below in that of space
-    np.testing.assert_allclose(cometric(Y, laplacian), H, rtol=1e-12, atol=1e-15 * abs(H).max())
-    np.testing.assert_allclose(cometric(Y, laplacian.matrix), cometric(Y, bare), atol=1e-15)

@@ -1,7 +1,5 @@
 """The searches beside enumeration: their steps and bounds against brute force, their promises against enumeration."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from itertools import combinations
@@ -46,9 +44,6 @@ def enumerated(U, values, s, zeta):
     return sets, score_subsets(U, sets) - zeta * penalties(sets, values)
 
 
-# --- the choice ---
-
-
 def test_the_regret_is_exactly_zero_where_the_set_is_the_best(rng, on):
     """Both sums of the regret are the same one, so nothing is left of their rounding."""
     U, _ = frames(rng, n=500)
@@ -72,9 +67,6 @@ def test_volumes_that_are_rounded_otherwise_reject_no_set():
     with backend.active():
         found = search_exhaustive(U, values, subset_size=2)
     assert expected.passed and (found.subset, found.zeta, found.passed) == (expected.subset, expected.zeta, True)
-
-
-# --- bounds ---
 
 
 @pytest.mark.parametrize(("d", "s"), [(1, 3), (2, 3), (2, 5), (3, 5)])
@@ -138,9 +130,6 @@ def test_the_gap_holds_when_a_limit_stops_the_search(rng, limit):
         assert found.details["nodes"] <= limit
 
 
-# --- exchanges ---
-
-
 @pytest.mark.parametrize(("d", "s", "zeta"), [(2, 3, 0.0), (2, 5, 0.1), (3, 5, 0.02), (4, 4, 0.05)])
 def test_submodular_search_reports_a_true_loss_that_no_exchange_improves(rng, on, d, s, zeta):
     U, values = frames(rng, m=12, d=d)
@@ -156,9 +145,6 @@ def test_the_seed_decides_what_the_submodular_search_looks_at(rng):
     U, values = frames(rng, m=14)
     one, same, other = (search_submodular(U, values, subset_size=5, random_state=k).subsets for k in (0, 0, 1))
     assert np.array_equal(one, same) and not np.array_equal(one, other)
-
-
-# --- what they share ---
 
 
 @pytest.mark.parametrize("search", [search_exhaustive, *SEARCHES])
@@ -238,10 +224,7 @@ def test_wrong_arguments(rng, code, call):
         call(*frames(rng))
 
 
-# --- many instances: tangent bases of D1 to D12, and frames without structure ---
-
 M = 20
-ZETA_AT_MOST = 1.0  # where the first coordinates are the best for every zeta
 
 
 @cache
@@ -269,7 +252,7 @@ def instance(number: int) -> tuple[np.ndarray, np.ndarray, int, float]:
     s = int(rng.integers(d, min(d + 3, 6)))
     sets = candidate_subsets(M, s)
     path = regularization_path(score_subsets(U, sets), sets, values)
-    return U, values, s, float(rng.uniform(0, path[0].low or ZETA_AT_MOST))
+    return U, values, s, float(rng.uniform(0, path[0].low or 1.0))  # where the first set is the best for every zeta
 
 
 def reaches(search, number: int) -> bool:

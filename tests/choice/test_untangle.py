@@ -1,7 +1,5 @@
 """Turned coordinates, on manifolds whose eigenfunctions are known in closed form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -42,11 +40,6 @@ def strip():
 @pytest.fixture(scope="module")
 def selection(strip):
     return select_coordinates(strip, **OPTIONS)
-
-
-@pytest.fixture(scope="module")
-def paper(strip):
-    return select_coordinates(strip, **OPTIONS, untangle=False)
 
 
 def product_gradients(q):
@@ -150,7 +143,8 @@ def test_every_device_turns_alike(strip, backend):
     assert off_across(turned[:, 1], strip[laplacian.rows.numbers]) < 15
 
 
-def test_without_untangling_the_result_is_that_of_the_paper_to_the_bit(selection, paper):
+def test_without_untangling_the_result_is_that_of_the_paper_to_the_bit(strip, selection):
+    paper = select_coordinates(strip, **OPTIONS, untangle=False)
     assert paper.rotation is None
     np.testing.assert_array_equal(paper.embedding, selection.coordinates[:, list(selection.subset)])
     np.testing.assert_array_equal(paper.coordinates, selection.coordinates)

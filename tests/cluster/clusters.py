@@ -1,7 +1,5 @@
 """Clusters to run on, points for them, and whether two runs agree."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager, nullcontext
 
 import numpy as np

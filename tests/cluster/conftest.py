@@ -1,7 +1,5 @@
 """Two workers, and a strip with its selection on one machine."""
 
-from __future__ import annotations
-
 import pytest
 
 from ies_gpu import datasets, select_coordinates

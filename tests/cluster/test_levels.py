@@ -1,7 +1,5 @@
 """The eigensolver in pieces, and arrays in pieces: what they give is what one array gives."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

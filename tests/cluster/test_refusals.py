@@ -1,7 +1,5 @@
 """What a cluster does not do is said before the work, in the words of one machine."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The same pipeline on the workers of a Dask cluster: the same sets, whoever computes them, and how it fails."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,9 +74,8 @@ def test_parts_of_a_graph(client):
 def test_parts_that_are_joined_by_rounding_only_are_no_graph(client):
     half, eps = random_strip(300, 3.0), SMALL["bandwidth"]
     X = np.concatenate([half, half + [3 + 5.95 * eps, 0]])
-    for where in (None, client):
-        with refused("graph.zero_eigenvalue", DisconnectedGraphError):
-            select_coordinates(X, radius=6.2 * eps, client=where, **SMALL)
+    with refused("graph.zero_eigenvalue", DisconnectedGraphError):
+        select_coordinates(X, radius=6.2 * eps, client=client, **SMALL)
 
 
 def test_residuals_above_the_tolerance_are_told(client):

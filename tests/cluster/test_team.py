@@ -1,7 +1,5 @@
 """Tasks of the workers: how many there are, where they run, and what they keep."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -4,8 +4,6 @@ Eigenvalues of a graph of up to 1,500 points come from dense algebra. Those of l
 shift-inverted ARPACK, and Sylvester's law of inertia then counts how many there are above the last: none is missed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """No mixture without a word: eigenvectors against dense algebra where eigenvalues are closer than the tolerance."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from itertools import product
@@ -95,13 +93,6 @@ def test_a_faint_ring(n, bandwidth):
     np.testing.assert_allclose(found.eigenvalues, exact, rtol=1e-8, atol=2e-15)
     inside = np.linalg.norm(ring.T @ found.coordinates[:, :2], axis=0) / np.sqrt(n / 2)
     assert not named & {1, 2} and inside.min() > 0.9999
-
-
-def test_a_ring_fainter_than_rounding_is_refused():
-    t = 2 * np.pi * np.arange(1000) / 1000
-    laplacian = laplacian_of_points(np.c_[np.cos(t), np.sin(t)], bandwidth=0.0014, radius=0.12)
-    with pytest.raises(ies_gpu.findings.DisconnectedGraphError):
-        diffusion_map(laplacian, n_components=10)
 
 
 def weakly_joined(seed: int) -> tuple[Laplacian, int]:

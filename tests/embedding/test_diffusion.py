@@ -1,7 +1,5 @@
 """Scale: lengths and diffusion distances. Sign: what must not decide it, and what must."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

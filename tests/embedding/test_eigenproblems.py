@@ -1,7 +1,5 @@
 """Random eigenproblems of all kinds: none missed, none unconverged, none slow."""
 
-from __future__ import annotations
-
 import time
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The eigensolvers: agreement with dense algebra, nothing missed, and work that does not grow with n."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,8 +76,7 @@ def check(laplacian: Laplacian, found, tol: float = 1e-8) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "solver", "method"),
-    [(390, "auto", "dense"), (700, "auto", "lanczos"), (1500, "multilevel", "multilevel")],
+    ("n", "solver", "method"), [(390, "auto", "dense"), (700, "auto", "lanczos"), (1500, "multilevel", "multilevel")]
 )
 def test_agrees_with_dense_eigh(backend, n, solver, method):
     laplacian = strip(n)
@@ -217,15 +214,6 @@ def test_a_graph_in_many_dimensions_is_left_to_lanczos_at_once(quick, columns):
     assert columns == 2 or found.info["products"] < 1000
 
 
-def noisy_strip(n: int) -> Laplacian:
-    """Noise as wide as the bandwidth, in a third dimension: points in its tails have hardly a neighbour."""
-    rng = np.random.default_rng(0)
-    bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
-    return laplacian_of(
-        np.column_stack([rng.uniform(0, 1, (n, 2)) * [6.25, 1], bandwidth * rng.normal(size=n)]), bandwidth
-    )
-
-
 @pytest.mark.parametrize("size", first_of(18, 10, 40))
 def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, size):
     """Three groups above the strip, nearly cut off, and too large for their points to be cells of their own."""
@@ -296,7 +284,9 @@ def test_block_products_do_not_grow_with_n(quick):
 
 def test_the_choice_follows_the_graph(quick):
     """A smooth strip, one with noise that no cell fits, and so few neighbourhoods that Lanczos is quick."""
-    chosen = {"multilevel": strip(20_000), "factorised": noisy_strip(6000), "lanczos": strip(6000, degree=2600)}
+    rng, eps = np.random.default_rng(0), np.sqrt(120 * 6.25 / (np.pi * 6000)) / 3
+    noisy = np.column_stack([rng.uniform(0, 1, (6000, 2)) * [6.25, 1], eps * rng.normal(size=6000)])
+    chosen = {"multilevel": strip(20_000), "factorised": laplacian_of(noisy, eps), "lanczos": strip(6000, degree=2600)}
     for method, laplacian in chosen.items():
         info = pairs(laplacian, quick, ordered=True).info
         assert info["method"] == method and "fallback" not in info, info

@@ -1,7 +1,5 @@
 """Neighbour graphs against all pairs, and other people's graphs in every form."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

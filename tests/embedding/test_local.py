@@ -1,7 +1,5 @@
 """A bandwidth that follows the density, on shapes with closed forms whose density varies by 100."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

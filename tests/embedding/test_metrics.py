@@ -1,7 +1,5 @@
 """Metrics: distances against scikit-learn's, maps against those of the same distances, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sklearn.neighbors

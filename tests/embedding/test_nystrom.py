@@ -1,7 +1,5 @@
 """New points: the Nystrom extension against its definition, closed forms, and what happens far from all points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

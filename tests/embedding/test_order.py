@@ -1,7 +1,5 @@
 """An order of rows found from a matrix alone, and what is computed in it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

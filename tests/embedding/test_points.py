@@ -1,7 +1,5 @@
 """The Laplacian of points by itself, with the bits of a run; and how its kernel is stored, within a limit of memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -74,11 +72,8 @@ def test_a_laplacian_with_its_rows_can_be_given_with_its_map(backend):
     np.testing.assert_array_equal(found.singular_values, expected.singular_values)
 
 
-# --- how the kernel is stored: it fits the limit, and what is slow is said beforehand ---------------------------------
-
 GB = 1 << 30
 STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, w=8)
-LOOKS = 18e6  # bytes by which a turn and the verdict look at a sample, however many points there are
 DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, w=8)
 
 
@@ -148,7 +143,7 @@ def test_a_given_matrix_takes_what_is_said_or_is_refused(entry):
     select_coordinates(memory_limit=int(1.001 * least), **options)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 0.5 * least < peak < 1.1 * least + LOOKS
+    assert 0.5 * least < peak < 1.1 * least + 18e6  # a turn and the verdict look at a sample, however many points
 
 
 def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):

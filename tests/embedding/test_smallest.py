@@ -1,7 +1,5 @@
 """The smallest eigenpairs of Laplacians of all kinds, by closed forms and by dense algebra."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import product as product_of
 

@@ -1,7 +1,5 @@
 """Facts about the score and the path: Cauchy-Binet, rotations, submodularity, the regret at zeta = 0."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The paper's sets, memory at its scale, and held-out points, which land where a joint embedding has them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

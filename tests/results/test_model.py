@@ -1,7 +1,5 @@
 """Models: what transform needs, kept, written, read again, also by a later version."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Points are known by a digest, which ``test_model`` shows, and rows by their names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Results on disk: equal after a round trip, refused when damaged, and never half written."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -104,8 +102,7 @@ def test_headers_of_others_are_refused(saved, change, code):
 def test_foreign_missing_and_wrong(selection, tmp_path):
     np.savez(tmp_path / "foreign.npz", X=np.ones((3, 2)))
     np.save(tmp_path / "array.npy", np.ones(3))
-    missing = (("foreign.npz", "file.kind"), ("array.npy", "file.kind"), ("no.npz", "file.missing"))
-    for name, code in missing:
+    for name, code in (("foreign.npz", "file.kind"), ("array.npy", "file.kind"), ("no.npz", "file.missing")):
         with refused(code, (ValueError, FileNotFoundError)):
             load(tmp_path / name)
     with refused("output.ending"):

@@ -1,7 +1,5 @@
 """A result in words: the answer comes first, and each thing is said once."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """A job that the tests of checkpoints run, its stages and points, and a run of them that nothing disturbed."""
 
-from __future__ import annotations
-
 import pytest
 
 from ies_gpu import datasets, select_coordinates

@@ -1,7 +1,5 @@
 """Checkpoints: a resumed run has the same bits, and only what is whole and belongs to the job is taken."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

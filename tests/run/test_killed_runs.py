@@ -1,7 +1,5 @@
 """Runs that are killed or stopped at any time go on from what they had finished."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

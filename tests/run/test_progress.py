@@ -1,7 +1,5 @@
 """``progress=True`` shows a bar per stage, says what is compiled, and leaves nothing behind."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run takes from a checkpoint: every entry, storage and device, and what was found automatically."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

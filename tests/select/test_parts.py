@@ -1,7 +1,5 @@
 """One map per part of a disconnected graph."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas
 import pytest
@@ -13,8 +11,7 @@ from tests.said import refused, warned
 
 STRIP, _, EPS = rectangle(900, 3.1, degree=60)
 GIVEN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": EPS, "n_components": 8}
-STRAY = [[30.0, 30.0, 30.0]]
-TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], STRAY])  # 300 points, 600 points and one
+TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], [[30.0, 30.0, 30.0]]])  # 300 points, 600 points and one
 ALONE = np.arange(100.0)[:, None] * [50, 0, 0] + [0, 200, 0]  # a tenth, more than a sample may show before a refusal
 BALL = np.random.default_rng(0).normal(size=(60, 3)) * 0.1 * EPS + [0, 200, 0]  # without a shape
 

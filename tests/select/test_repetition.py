@@ -1,7 +1,5 @@
 """The same bits whoever computes them, and nothing that grows from fit to fit."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Every search through ``select_coordinates``: what is promised, what is kept, what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

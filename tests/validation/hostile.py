@@ -1,7 +1,5 @@
 """Hostile arguments for every public function, and what counts as an answer."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import linecache

@@ -4,8 +4,6 @@ Each check takes a :class:`Problem`, calls the public function with its name, an
 result of the step before, so that each is judged alone.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +19,6 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.parameters.judgement import unexplained_variance
 from tests.extension import nystrom_extension
 from tests.validation.oracle_problem import Problem, log_volumes, same
-
-# --- graph, kernel, Laplacian ---
 
 
 def radius_graph(p: Problem) -> None:
@@ -71,9 +67,6 @@ def check_pairs(p: Problem, Y: np.ndarray, values: np.ndarray) -> None:
     gram = Y.T @ (p.weights[:, None] * Y)
     size = np.sqrt(np.diag(gram))
     assert_allclose(gram / np.outer(size, size), np.eye(len(values)), atol=1e-6)
-
-
-# --- tangents, scores, searches ---
 
 
 def naive_cometric(p: Problem) -> np.ndarray:
@@ -171,22 +164,14 @@ def leave_one_out_regret(p: Problem) -> None:
     assert_allclose(found[clear], expected[clear], atol=1e-7)
 
 
-# --- estimates ---
-
-
-def nearest(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    D = cdist(X, X)
-    np.fill_diagonal(D, np.inf)
-    order = np.argsort(D, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(D, order, axis=1), order
-
-
 def estimate_dimension(p: Problem) -> None:
     assert 1 <= ies_gpu.estimate_dimension(p.X).value <= 3
 
 
 def unexplained(X: np.ndarray, Y: np.ndarray, k: int) -> float:
-    near = nearest(Y / Y.std(axis=0), k)[1]
+    D = cdist(Y / Y.std(axis=0), Y / Y.std(axis=0))
+    np.fill_diagonal(D, np.inf)
+    near = np.argsort(D, axis=1, kind="stable")[:, :k]
     error, centred = X - X[near].mean(axis=1), X - X.mean(axis=0)
     return float((error**2).sum() / (centred**2).sum())
 
@@ -206,9 +191,6 @@ def estimate_parameters(p: Problem) -> None:
     assert_allclose([row["mean_degree"] for row in rows], counted, atol=1.5)  # with or without the point itself
     given = ies_gpu.estimate_parameters(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
     assert p.d <= given.subset_size <= p.m
-
-
-# --- the whole, and what is made of it ---
 
 
 def select_coordinates(p: Problem) -> None:

@@ -1,8 +1,6 @@
 """A random problem, the steps that lead to its result, and two things that all checks need."""
 
 # ruff: noqa: N802, the names are those of the paper
-from __future__ import annotations
-
 import itertools
 from functools import cached_property
 from typing import Any
@@ -14,11 +12,9 @@ from scipy.spatial.distance import cdist
 
 import ies_gpu
 
-TINY = 1e-300
-
 
 class Problem:
-    """A few points of a strip, an arc or a ring with a connected graph, and everything that follows from them."""
+    """A few points of a strip, an arc or a ring with a connected graph; what follows, dense and as steps find it."""
 
     def __init__(self, seed: int, shape: str, n: int, m: int, d: int, alpha: float, self_loops: bool) -> None:
         self.n, self.m, self.d, self.s = n, m, d, d + seed % 2
@@ -33,8 +29,6 @@ class Problem:
         self.eps = self.radius / 3
         self.sizes = {"intrinsic_dim": self.d, "subset_size": self.s, "n_components": m}
         self.kernel_options = {"bandwidth": self.eps, "alpha": alpha, "self_loops": self_loops}
-
-    # --- dense ---
 
     @cached_property
     def D(self) -> np.ndarray:
@@ -72,8 +66,6 @@ class Problem:
         S = root[:, None] * self.P / root
         return np.linalg.eigvalsh(np.eye(self.n) - 0.5 * (S + S.T))
 
-    # --- the package's own, as input of later steps ---
-
     @cached_property
     def L(self) -> Any:
         return ies_gpu.laplacian_of_points(self.X, **self.kernel_options)
@@ -89,10 +81,6 @@ class Problem:
     @cached_property
     def selection(self) -> Any:
         return ies_gpu.select_coordinates(self.X, **self.kernel_options, **self.sizes, keep_bases=True, device="cpu")
-
-    @cached_property
-    def model(self) -> Any:
-        return self.selection.model(self.X)
 
     @cached_property
     def sets(self) -> list[tuple[int, ...]]:
@@ -114,7 +102,7 @@ def log_volumes(U: np.ndarray, chosen: tuple[int, ...]) -> np.ndarray:
         part = u[list(chosen)]
         lengths = np.linalg.norm(part, axis=0)
         part = part / np.where(lengths > 0, lengths, 1)
-        found.append(0.5 * np.log(max(np.linalg.det(part.T @ part), TINY)))
+        found.append(0.5 * np.log(max(np.linalg.det(part.T @ part), 1e-300)))
     return np.array(found)
 
 

@@ -1,7 +1,5 @@
 """Bad input gets a clear error before long work; odd but sound input is accepted."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
@@ -26,8 +24,6 @@ from tests.said import refused
 
 X, _, EPS = rectangle(600, 2.3, degree=60)
 GOOD = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": EPS, "n_components": 8}
-
-
 SPOILED = X.copy()
 SPOILED[[3, 77], 1] = np.nan
 LAPLACIAN = laplacian_of_points(X, bandwidth=EPS)

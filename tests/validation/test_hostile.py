@@ -1,7 +1,5 @@
 """Whatever a public function is given, it answers with finite numbers or refuses in words of ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -45,11 +43,6 @@ def test_what_once_came_through(label):
         assert outcome(tuple(place.split()), values()[label]) == "refused", place
 
 
-# --- seeds: None, an int, a RandomState or a Generator, everywhere ---------------------------------------------------
-
-SEEDED = [name for name, argument in places() if argument == "random_state" and "(" not in name]
-
-
 def content(value: Any) -> Any:
     """The public attributes of an object, and of those in it."""
     if type(value).__module__.startswith("ies_gpu") and hasattr(value, "__dict__"):
@@ -59,7 +52,7 @@ def content(value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
-@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("name", [name for name, part in places() if part == "random_state" and "(" not in name])
 def test_a_generator_in_the_same_state_gives_the_same_result(name):
     function, own = calls()[name]
     first, again = (content(function(**own | {"random_state": np.random.default_rng(7)})) for _ in range(2))

@@ -1,7 +1,5 @@
 """Arrays of every library on the host: seen without a copy where that is possible."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

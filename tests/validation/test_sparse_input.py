@@ -1,7 +1,5 @@
 """Sparse input whose index arrays are damaged is refused, and entries stored twice are added or refused."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
