@@ -95,6 +95,13 @@ def test_a_faint_ring(n, bandwidth):
     assert not named & {1, 2} and inside.min() > 0.9999
 
 
+def test_a_ring_fainter_than_rounding_is_refused():
+    t = 2 * np.pi * np.arange(1000) / 1000
+    laplacian = laplacian_of_points(np.c_[np.cos(t), np.sin(t)], bandwidth=0.0014, radius=0.12)
+    with pytest.raises(ies_gpu.findings.DisconnectedGraphError):
+        diffusion_map(laplacian, n_components=10)
+
+
 def weakly_joined(seed: int) -> tuple[Laplacian, int]:
     """A random tree of parts, with links of weight 1e-10 to 1e-2, some of them equal, and some closing a circle."""
     rng = np.random.default_rng(seed)
