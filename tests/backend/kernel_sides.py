@@ -1,7 +1,5 @@
 """The two sets of fast kernels, Numba's on NumPy arrays and CUDA's on CuPy arrays, and what several tests give them."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import sys

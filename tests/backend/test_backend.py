@@ -3,8 +3,6 @@
 They come from CuPy on the CPU, and from the real CuPy without a driver, in another process.
 """
 
-from __future__ import annotations
-
 import builtins
 import ctypes
 import errno
@@ -151,8 +149,6 @@ def test_a_device_with_too_little_memory_and_one_that_works(monkeypatch):
         assert (get_backend("auto").device, get_backend("cuda").device) == ("cpu", "cuda:0")
 
 
-# --- the real CuPy without a driver, in another process ---
-
 SCRIPT = "import json; from tests.backend.test_backend import look; print(json.dumps(look()))"
 
 
@@ -175,9 +171,6 @@ def test_no_driver_at_all_and_a_cache_that_cannot_be_written_to(tmp_path):
         ctypes.CDLL("libcuda.so.1")
     except OSError:
         assert look_elsewhere()[0] == "driver-missing"
-
-
-# --- what every device answers alike, and where a step works ---
 
 
 @each_device

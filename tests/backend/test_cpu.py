@@ -1,7 +1,5 @@
 """Memory, processors and threads of this process, and what a fork finds: the same bits, no lock taken for ever."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import re
@@ -23,9 +21,6 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not
 GB = 1 << 30
 OPEN = {"memory.max": "max", "memory.current": str(GB), "memory.stat": "anon 5\ninactive_file 0\n"}
 JOB = "system.slice/slurmstepd.scope/job_7"
-
-
-# --- limits of control groups, from trees as Docker, Slurm and systemd lay them out ---
 
 
 def limited(size, **more):
@@ -76,9 +71,6 @@ def test_an_array_that_is_filled_is_held_and_the_peak_stays_when_it_is_gone():
         fresh.write(bytes(32 << 20))
         held = cpu.resident_memory() - before
     assert held > 28 << 20 and cpu.peak_memory() - before > 28 << 20  # Linux counts a little late
-
-
-# --- threads of BLAS belong to the process: runs in several threads share them, and give them back ---
 
 
 def blas_threads() -> set[int]:
@@ -141,9 +133,6 @@ def test_a_child_does_not_wait_for_threads_that_it_does_not_have(other_run):
     assert child_has(2)
     with single_thread.held():  # the thread that forks is in a run itself
         assert child_has(1)
-
-
-# --- forks ---
 
 
 def run_script(script: str, *arguments: str, **environment: str) -> str:

@@ -1,7 +1,5 @@
 """What kernel modules share: one interface, threads, a cache, and nothing that is compiled on import."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess

@@ -4,8 +4,6 @@ Libraries are kept in the folder that ``IES_GPU_TEST_CACHE`` names, else in ``~/
 all that went into them. Two processes may ask for the same one: the first holds a lock and compiles, the other waits.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib

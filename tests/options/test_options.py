@@ -1,7 +1,5 @@
 """One table of options: signatures, estimators, flags and documentation are those of it, and other names lead to it."""
 
-from __future__ import annotations
-
 import inspect
 from contextlib import nullcontext
 from dataclasses import replace

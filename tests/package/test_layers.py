@@ -1,7 +1,5 @@
 """The shape of the package: which room may import from which, and what an import costs."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,6 +1,4 @@
-"""What is released: the citation, and (slow) a wheel and an sdist that work in an environment of their own."""
-
-from __future__ import annotations
+"""What is released: the citation, and (slow: two minutes, and downloads) a wheel and an sdist that work elsewhere."""
 
 import os
 import subprocess
@@ -23,9 +21,6 @@ def test_the_citation_is_of_the_paper_that_the_readme_names_and_has_no_version()
     assert {"cff-version", "message", "title", "authors"} <= set(cited) and "version" not in cited
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert cited["preferred-citation"]["url"] in readme and cited["preferred-citation"]["title"] in readme
-
-
-# ---- slow: about two minutes, and the dependencies are downloaded
 
 
 def run(*command: str | Path, cwd: Path) -> str:

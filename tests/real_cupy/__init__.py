@@ -11,8 +11,6 @@ CuPy is prepared as it is first imported, by a hook that ``conftest`` sets. From
 driver, as it would without us, except in the context ``plugged_in()``.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import importlib.abc

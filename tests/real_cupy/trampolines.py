@@ -6,8 +6,6 @@ called instead. The name of the capsule around a pointer is the C signature, of 
 calls a Python function and hands on its result or its exception.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable, Mapping
