@@ -149,14 +149,12 @@ def test_a_device_with_too_little_memory_and_one_that_works(monkeypatch):
         assert (get_backend("auto").device, get_backend("cuda").device) == ("cpu", "cuda:0")
 
 
-SCRIPT = "import json; from tests.backend.test_backend import look; print(json.dumps(look()))"
-
-
 def look_elsewhere(**settings: str) -> list[str]:
     ours = ("IES_GPU", "CUDA_VISIBLE")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     given = {"capture_output": True, "text": True, "cwd": Path(__file__).parents[2]}
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment | settings, **given)
+    code = "import json; from tests.backend.test_backend import look; print(json.dumps(look()))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment | settings, **given)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.usefixtures("plain_kernels"),
     pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes"),
 ]
-SIGNALS = [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
 
 
 def python(*arguments):
@@ -32,7 +31,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
     code = "import sys, time, ies_gpu.cli as c; c.main(['--help']); print(time.process_time(), *sys.modules)"
     seconds, *modules = python("-c", code).stdout.splitlines()[-1].split()
     assert float(seconds) < 1  # of processor time; 0.1 on an idle machine
-    assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(modules)
+    assert not {"numpy", "scipy", "numba", "cupy", "tqdm", "matplotlib"} & set(modules)  # nor does "import ies_gpu"
 
 
 @pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit"])
@@ -63,7 +62,9 @@ program()
 """
 
 
-@pytest.mark.parametrize(("number", "status", "how"), SIGNALS)
+@pytest.mark.parametrize(
+    ("number", "status", "how"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
+)
 def test_many_signals_end_a_run_once_and_leave_nothing_half_written(points, tmp_path, number, status, how):
     """Schedulers send SIGTERM to the group and once more to each member; no thread is waited for."""
     output = tmp_path / "run.npz"

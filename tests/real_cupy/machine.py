@@ -57,7 +57,6 @@ class Machine:
 
     @property
     def current(self) -> int:
-        """The number of the current device."""
         return get_device()
 
     @property
