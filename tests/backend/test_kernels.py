@@ -61,12 +61,8 @@ OF_SOURCE = {
     "tangent_rows": {"tangent_rows": ("float64", "float64")},
     "score_block": {"score_block": (3, "float64")},
     "csr": dict.fromkeys(("merge_columns", "merge_rows", "shifted_product", "descend"), ())
-    | {
-        "smallest_labels": ("float32",),
-        "column_products": ("float32",),
-        "spmm": ("float64", "float64"),
-        "unit_beside": ("float64",),
-    },
+    | dict.fromkeys(("smallest_labels", "column_products"), ("float32",))
+    | {"spmm": ("float64", "float64"), "unit_beside": ("float64",)},
     "neighbours": {"near_pairs": ("float64",)},
 }
 

@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.usefixtures("plain_kernels"),
     pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes"),
 ]
+SIGNALS = [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
 
 
 def python(*arguments):
@@ -62,9 +63,7 @@ program()
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "status", "how"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
-)
+@pytest.mark.parametrize(("number", "status", "how"), SIGNALS)
 def test_many_signals_end_a_run_once_and_leave_nothing_half_written(points, tmp_path, number, status, how):
     """Schedulers send SIGTERM to the group and once more to each member; no thread is waited for."""
     output = tmp_path / "run.npz"
