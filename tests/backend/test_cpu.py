@@ -78,20 +78,13 @@ def blas_threads() -> set[int]:
 
 
 @pytest.fixture
-def two_threads():
+def other_run():
+    """A run in another thread, where BLAS has two: what starts it, and what ends it and says what it saw last."""
     assert (np.eye(2) @ np.eye(2)).any()  # loads BLAS
     limit = threadpool_limits(2, user_api="blas")
     for_any_thread()
     if blas_threads() != {2}:
         pytest.skip("this BLAS does not use two threads")
-    yield
-    limit.restore_original_limits()
-    for_any_thread()
-
-
-@pytest.fixture
-def other_run(two_threads):
-    """A run in another thread, until the event is set that is yielded with what it saw last."""
     begun, ended, seen = threading.Event(), threading.Event(), []
 
     def run():
@@ -104,6 +97,8 @@ def other_run(two_threads):
     yield lambda: (other.start(), begun.wait(60)), lambda: (ended.set(), other.join(), seen)[-1]
     ended.set()
     other.join()
+    limit.restore_original_limits()
+    for_any_thread()
 
 
 def test_the_last_run_gives_back_what_the_first_found(other_run):
