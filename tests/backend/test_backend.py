@@ -100,9 +100,9 @@ UNKNOWN_CARD = RuntimeError("nvrtc: error: invalid value for --gpu-architecture 
         ("cupy.cuda.runtime getDeviceCount", 35, "driver-too-old", ["supports CUDA 11.4, CuPy needs 1", "update"]),
         ("cupy.cuda.nvrtc getVersion", NO_NVRTC, "missing-library", ["libnvrtc", "cupy-cuda12x[ctk]"]),
         ("cupy.linalg eigh", ILLEGAL, "failed", ["cudaErrorIllegalAddress", "ies-gpu doctor"]),
-        ("cupy stack", UNKNOWN_CARD, "device-too-old", ["too old", "cupy-cuda12x[ctk]"]),  # CUDA 13 on a V100
-        ("cupy stack", 209, "device-too-old", ["too old"]),
-        ("cupy stack", FULL, "no-cache", ["No space left on device", "CUPY_CACHE_DIR"]),
+        ("cupy exp", UNKNOWN_CARD, "device-too-old", ["too old", "cupy-cuda12x[ctk]"]),  # CUDA 13 on a V100
+        ("cupy exp", 209, "device-too-old", ["too old"]),
+        ("cupy exp", FULL, "no-cache", ["No space left on device", "CUPY_CACHE_DIR"]),
     ],
 )
 def test_a_device_that_cannot_be_used(where, error, code, words, machine, monkeypatch):
