@@ -81,10 +81,17 @@ ON_HOST = {
 }  # fmt: skip
 
 
-def there(values):
-    """Arrays on the second device."""
-    with get_backend("cuda:1").active():
-        return sent(values, get_backend("cuda:1"))
+def there(values, device="cuda:1"):
+    """Arrays on a device, by default the second."""
+    with get_backend(device).active():
+        return sent(values, get_backend(device))
+
+
+def called(name, *, selection=None, device="cuda:1"):
+    """What a function makes of its usual arguments, sent to a device."""
+    function, own = calls()[name]
+    known = {"selection": selection} if "selection" in own else {}
+    return function(**there({key: value for key, value in own.items() if key not in known}, device), **known)
 
 
 def assert_as_on_the_cpu(name, found):
@@ -150,9 +157,7 @@ def test_a_kernel_on_the_other_device_would_be_noticed(at):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_answer_where_the_arrays_live_and_as_on_the_cpu(at, name):
-    function, own = calls()[name]
-    known = {"selection": at.selection} if "selection" in own else {}
-    found = function(**there({key: value for key, value in own.items() if key not in known}), **known)
+    found = called(name, selection=at.selection)
     assert devices_in(found) == (set() if name in ANSWERS else {1})
     assert at.machine.current == 0
     if name in COMPARED:
