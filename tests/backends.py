@@ -1,7 +1,5 @@
 """Backends by name, and the way there and back for whatever a function takes and returns."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Whether two results are the same: to the bit, or as far as two devices can agree."""
 
-from __future__ import annotations
-
 import dataclasses
 import zipfile
 from contextlib import contextmanager

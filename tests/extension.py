@@ -1,7 +1,5 @@
 """The Nystrom extension from bare arrays, as a model makes it."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Libraries that some tests need and ``ies-gpu[test]`` does not bring."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

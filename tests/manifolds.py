@@ -1,7 +1,5 @@
 """Small inputs: rectangles with their closed forms, flat cubes, random tangent bases and paths."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ies_gpu.choice.criterion import candidate_subsets

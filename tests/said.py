@@ -1,7 +1,5 @@
 """What the package said, by code: sentences are tested in ``tests/findings`` alone."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Cases of one fact, of which the default tests show the first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

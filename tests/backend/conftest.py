@@ -1,7 +1,5 @@
 """Fixtures of the tests of kernels."""
 
-from __future__ import annotations
-
 import pytest
 
 from .kernel_sides import kernels_of

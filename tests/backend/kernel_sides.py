@@ -1,12 +1,10 @@
 """The two sets of fast kernels, Numba's on NumPy arrays and CUDA's on CuPy arrays, and what several tests give them."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import combinations
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -16,11 +14,6 @@ import pytest
 
 from ies_gpu.backend.kernels.cuda import csr, launch
 from tests.real_cupy import plugged_in
-
-# so few that each block of threads takes several rows, tiles or launches
-FEW = {
-    (csr, "MAX_BLOCKS"): 3, (csr, "MAX_SUM_BLOCKS"): 3, (launch, "MAX_SCORE_BLOCKS"): 3, (launch, "MAX_SETS"): 101,
-}  # fmt: skip
 
 
 class Side(NamedTuple):
@@ -45,10 +38,8 @@ def on_host(array: Any) -> Any:
 
 @contextmanager
 def few_blocks() -> Iterator[None]:
-    """Context in which launches are small."""
-    with ExitStack() as stack:
-        for (module, name), value in FEW.items():
-            stack.enter_context(patch.object(module, name, value))
+    """Context in which each block of threads takes several rows, tiles or launches."""
+    with patch.multiple(csr, MAX_BLOCKS=3, MAX_SUM_BLOCKS=3), patch.multiple(launch, MAX_SCORE_BLOCKS=3, MAX_SETS=101):
         yield
 
 

@@ -1,7 +1,5 @@
 """The comparisons with plain code see what they are for; a kernel that differs is not used, and only that one."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 import warnings
@@ -29,9 +27,6 @@ from tests.thorough import first_of
 EVERY = [(kernel, *types) for kernel, kinds in TYPES.items() for types in kinds]
 
 
-# --- plain code in the place of a kernel ---
-
-
 def test_plain_code_in_the_place_of_a_kernel_takes_little_memory(rng):
     """Blocks are sized for kernels, which take next to nothing for a row."""
     U, sets = rng.normal(size=(1500, 70, 2)), np.array(list(combinations(range(70), 2)), dtype=np.int32)
@@ -50,9 +45,6 @@ def test_plain_code_in_the_place_of_a_kernel_takes_little_memory(rng):
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert most < 1.5 * array.PART_BYTES
-
-
-# --- differences ---
 
 
 def test_scores(rng):
@@ -84,9 +76,6 @@ def test_rows_of_a_graph(rng):
     on_the_sphere, ends = np.array([[0.0], [0.4], [1.0]]), np.array([0, 2, 3])
     assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends, np.array([0, 0.4, 0]), 0.4) < 1e-12
     assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends - [0, 1, 1], np.zeros(2), 0.4) < 1e-12
-
-
-# --- before the first use ---
 
 
 def broken(kernel: str, change):
@@ -185,9 +174,6 @@ def test_one_wrong_kernel_does_not_switch_off_the_others(monkeypatch):
     assert machine.counts["kernel tangent_rows_f64"] == 1  # that of the comparison
     assert machine.counts["kernel score_block_2_f64"] > 1
     assert_agreement(found, on_cpu("D1", 700))
-
-
-# --- in a run ---
 
 
 def spoiled(entry: str, place: int, change, large: int = ROWS):

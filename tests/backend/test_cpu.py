@@ -1,7 +1,5 @@
 """Memory, processors and threads of this process, and what a fork finds: the same bits, no lock taken for ever."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import re
@@ -23,9 +21,6 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not
 GB = 1 << 30
 OPEN = {"memory.max": "max", "memory.current": str(GB), "memory.stat": "anon 5\ninactive_file 0\n"}
 JOB = "system.slice/slurmstepd.scope/job_7"
-
-
-# --- limits of control groups, from trees as Docker, Slurm and systemd lay them out ---
 
 
 def limited(size, **more):
@@ -78,28 +73,18 @@ def test_an_array_that_is_filled_is_held_and_the_peak_stays_when_it_is_gone():
     assert held > 28 << 20 and cpu.peak_memory() - before > 28 << 20  # Linux counts a little late
 
 
-# --- threads of BLAS belong to the process: runs in several threads share them, and give them back ---
-
-
 def blas_threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
 @pytest.fixture
-def two_threads():
+def other_run():
+    """A run in another thread, where BLAS has two: what starts it, and what ends it and says what it saw last."""
     assert (np.eye(2) @ np.eye(2)).any()  # loads BLAS
     limit = threadpool_limits(2, user_api="blas")
     for_any_thread()
     if blas_threads() != {2}:
         pytest.skip("this BLAS does not use two threads")
-    yield
-    limit.restore_original_limits()
-    for_any_thread()
-
-
-@pytest.fixture
-def other_run(two_threads):
-    """A run in another thread, until the event is set that is yielded with what it saw last."""
     begun, ended, seen = threading.Event(), threading.Event(), []
 
     def run():
@@ -112,6 +97,8 @@ def other_run(two_threads):
     yield lambda: (other.start(), begun.wait(60)), lambda: (ended.set(), other.join(), seen)[-1]
     ended.set()
     other.join()
+    limit.restore_original_limits()
+    for_any_thread()
 
 
 def test_the_last_run_gives_back_what_the_first_found(other_run):
@@ -141,9 +128,6 @@ def test_a_child_does_not_wait_for_threads_that_it_does_not_have(other_run):
     assert child_has(2)
     with single_thread.held():  # the thread that forks is in a run itself
         assert child_has(1)
-
-
-# --- forks ---
 
 
 def run_script(script: str, *arguments: str, **environment: str) -> str:

@@ -5,8 +5,6 @@ which neither can reach the memory of the other: a kernel that is given it is re
 ``tests/validation/hostile.py``, which misses none; methods are listed here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Device memory that runs out: a run goes on in smaller pieces or says what does not fit."""
 
-from __future__ import annotations
-
 import importlib
 from contextlib import nullcontext
 from functools import cache

@@ -1,7 +1,5 @@
 """What kernel modules share: one interface, threads, a cache, and nothing that is compiled on import."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess
@@ -54,8 +52,7 @@ def test_an_error_in_one_thread_is_raised_and_ends_the_others():
 
 
 def run_python(code, **environment):
-    given = {"PYTHONPATH": str(Path(ies_gpu.__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1"}
-    environment = {**os.environ, **given, **environment}
+    environment = os.environ | {"PYTHONPATH": str(Path(ies_gpu.__file__).parents[1])} | environment
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300).stdout
 

@@ -1,7 +1,5 @@
 """``dtype="mixed"`` and ``"float32"``: what each keeps, on the CPU and through CuPy."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -101,9 +99,6 @@ def test_what_is_stored_in_which_precision(dtype, stored, computed):
     assert found.diagnostics["parameters"]["dtype"] == dtype
 
 
-# --- through CuPy ---
-
-
 @needs_cupy
 @pytest.mark.parametrize("name", first_of(*SIZES))
 @pytest.mark.parametrize(
@@ -143,8 +138,6 @@ def test_no_product_copies_the_matrix():
         found = on_cuda("D7", 1000, dtype="mixed", progress=lambda stage, *_: stages.append(stage))
     assert 0 < max(sizes) < 4 * (found.diagnostics["mean_degree"] + 1) * len(found.coordinates)
 
-
-# --- where float64 is slow ---
 
 ROUNDING = 2.0**-24  # of float32
 ROUNDINGS = 32  # settled on D3, D6 and other random rows, where at most 10 were seen of vectors and 16 of values

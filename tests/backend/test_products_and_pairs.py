@@ -1,7 +1,5 @@
 """Products, pairs of points and the order in space by fast kernels: what is true of them, on any input."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +11,6 @@ from ies_gpu.backend.compare import small_cases
 from ies_gpu.backend.kernels import plain
 
 from .kernel_sides import kernels_of, on_host, sparse_rows
-
-# --- products --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("types", "index"), [("dd", "i4"), ("dd", "i8"), ("fd", "i4"), ("ff", "i4"), ("df", "i4")])
@@ -118,9 +114,6 @@ def test_inner_products_and_the_step_are_what_they_are_called(kernels, n, k, p, 
     assert_array_equal(T[:, len(active) :], idle)
 
 
-# --- pairs of points -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("D", "scattered"), [(1, False), (3, True), (16, False)])
 @pytest.mark.parametrize(("diagonal", "storage"), [(True, "float64"), (False, "float32")])
 def test_near_pairs_are_those_of_all_distances(D, scattered, diagonal, storage):
@@ -177,9 +170,6 @@ def test_tile_graph_finds_the_true_pairs(fused, D, dtype):
         points[:, :2] = np.stack(np.divmod(np.arange(125), 12), axis=1)
         fewer = assert_tile(fused, points, points, np.nextafter(5.0, 0))
         assert assert_tile(fused, points, points, 5.0).sum() > fewer.sum()
-
-
-# --- order in space --------------------------------------------------------------------------------------------------
 
 
 def cells(order, levels):

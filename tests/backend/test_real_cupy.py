@@ -1,7 +1,5 @@
 """The installed CuPy runs on the CPU, and what a GPU would not forgive is noticed."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

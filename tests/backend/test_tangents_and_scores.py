@@ -1,7 +1,5 @@
 """Tangent bases and scores by Numba and by CUDA: what is true of them, on any input and in any company."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -14,9 +12,6 @@ from ies_gpu.backend.kernels.cuda import launch
 from .kernel_sides import Side, bases, on_host, some_sets, sparse_rows
 
 ON_HOST = Side(plain, np)
-
-
-# --- tangent bases ---------------------------------------------------------------------------------------------------
 
 
 def assert_eigenpairs(H, U, sigma, tolerance):
@@ -166,9 +161,6 @@ def test_any_layout_and_index_type(side):
                 assert bool((one == two[::-3]).all())
 
 
-# --- scores ----------------------------------------------------------------------------------------------------------
-
-
 def score(side, U, subsets):
     totals, best, best_score = np.zeros(len(subsets)), np.full(len(U), -1), np.full(len(U), np.nan)
     side.run("score_block", U, subsets, totals, best, best_score)
@@ -282,8 +274,6 @@ def test_a_point_with_nan_spoils_the_totals_and_nothing_else(side):
     assert np.isnan(totals).all() and np.isnan(best_score[4])
     assert_array_equal(np.delete(best, 4), np.delete(expected[1], 4))
 
-
-# --- threads ---------------------------------------------------------------------------------------------------------
 
 RANDOM = np.random.default_rng(0)
 IN_THREADS = {

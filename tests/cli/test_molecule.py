@@ -1,7 +1,5 @@
 """Trajectories as the input of ``ies-gpu fit``."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist

@@ -32,7 +32,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
     code = "import sys, time, ies_gpu.cli as c; c.main(['--help']); print(time.process_time(), *sys.modules)"
     seconds, *modules = python("-c", code).stdout.splitlines()[-1].split()
     assert float(seconds) < 1  # of processor time; 0.1 on an idle machine
-    assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(modules)
+    assert not {"numpy", "scipy", "numba", "cupy", "tqdm", "matplotlib"} & set(modules)  # nor does "import ies_gpu"
 
 
 @pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit"])

@@ -1,7 +1,5 @@
 """``ies-gpu doctor --selftest``: it passes where all is well, and a broken kernel is reported."""
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Constraints: what they take, what they read from text, and what they say."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -5,8 +5,6 @@ configurations that do not fit the text. It does not show what only hardware has
 occupancy, speed, fused multiply-add.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import re

@@ -4,8 +4,6 @@ Libraries are kept in the folder that ``IES_GPU_TEST_CACHE`` names, else in ``~/
 all that went into them. Two processes may ask for the same one: the first holds a lock and compiles, the other waits.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib
@@ -51,7 +49,6 @@ def has_fused_multiply_add() -> bool:
 
 
 def cache_folder() -> Path:
-    """Where compiled texts are kept."""
     named = os.environ.get("IES_GPU_TEST_CACHE")
     folder = Path(named) if named else Path.home() / ".cache" / "ies_gpu_tests"
     folder.mkdir(parents=True, exist_ok=True)
@@ -124,13 +121,9 @@ def prelude(includes: tuple[str, ...], headers: tuple[tuple[str, str], ...]) -> 
 
 
 def build(
-    source: str,
-    *,
-    named: dict[str, str] | None = None,
-    defines: Sequence[str] = (),
-    includes: tuple[str, ...] = (),
+    source: str, *, named: dict[str, str] | None = None, defines: Sequence[str] = (), includes: tuple[str, ...] = (),
     headers: tuple[tuple[str, str], ...] = (),
-) -> Path:
+) -> Path:  # fmt: skip
     """A library with ``launch_...`` and ``widths_...`` for each entry point of the text.
 
     ``named`` are instances of templates by the name that their launcher is to have; ``headers`` are names and texts,

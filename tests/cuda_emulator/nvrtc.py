@@ -1,7 +1,5 @@
 """The CUDA sources compiled for real GPUs by CuPy's NVRTC, without a GPU or a driver, and what ptxas says of them."""
 
-from __future__ import annotations
-
 import re
 
 from cupy.cuda import nvrtc

@@ -8,6 +8,7 @@ import tempfile
 import types
 import warnings
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,6 @@ from tests.said import refused
 
 POINTS = np.random.default_rng(0).normal(size=(40, 3))
 OPTIONS = {"bandwidth": 1.0, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
-CODES = {"disk full": errno.ENOSPC, "I/O error": errno.EIO, "no permission": errno.EACCES}
 CALLS = ("fsync", "replace")  # of the module os; opening and writing are counted as well
 
 
@@ -47,10 +47,6 @@ WRITERS = {
     "map.svg": lambda path, results, k: draw(results[k][0], str(path)),
     "graph.npz": lambda path, results, k: stage(path, k),
 }
-
-
-# one code is like another to all of them: the second and the third show it for one
-CASES = [(name, "disk full") for name in WRITERS] + [("run.npz", "I/O error"), ("run.npz", "no permission")]
 
 
 class Faults:
@@ -96,9 +92,10 @@ class Faults:
         monkeypatch.setattr(writing, "open", self.open, raising=False)
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+# one code is like another to all of them: the second and the third show it for one
+@pytest.mark.parametrize(("name", "code"), [*product(WRITERS, ["ENOSPC"]), ("run.npz", "EIO"), ("run.npz", "EACCES")])
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_fault_at_every_call(name, kind, results, tmp_path, monkeypatch):
+def test_a_fault_at_every_call(name, code, results, tmp_path, monkeypatch):
     path, write = tmp_path / name, WRITERS[name]
     write(path, results, 1)
     new = path.read_bytes()
@@ -113,13 +110,13 @@ def test_a_fault_at_every_call(name, kind, results, tmp_path, monkeypatch):
     assert counted.count >= 4  # opened, written, flushed to disk, renamed
     for at in range(1, counted.count + 1):
         with monkeypatch.context() as patch:
-            faults = Faults(at, CODES[kind])
+            faults = Faults(at, getattr(errno, code))
             faults.installed(patch)
             failed = told(write, path, results)
         content = path.read_bytes()
         assert content in (old, new) or (name == "map.svg" and content.endswith(b"</svg>\n"))
         assert failed or content == new or name == "map.svg"
-        assert set(os.listdir(tmp_path)) == beside, (at, kind)
+        assert set(os.listdir(tmp_path)) == beside, (at, code)
         path.write_bytes(old)
     (load if name in ("run.npz", "model.npz") else np.shape)(path)
 

@@ -1,7 +1,5 @@
 """The findings that the package can make, as its source has them."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

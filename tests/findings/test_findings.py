@@ -1,7 +1,5 @@
 """A finding: the verdict from it, what carries it, who hears it, and at which line a warning points."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import warnings
@@ -98,9 +96,6 @@ def test_who_listens_first_hears_and_a_teller_reaches_those_who_listened_before(
         with listen(RuntimeWarning) as other:
             tell(found)
         assert beyond == [found, found] and other == []
-
-
-# --- a warning points at the line that called the package, wherever inside its reason was found ---
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """The words of findings, for Python and for the command line: the one place where sentences are tested."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import fields

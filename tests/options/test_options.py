@@ -1,7 +1,5 @@
 """One table of options: signatures, estimators, flags and documentation are those of it, and other names lead to it."""
 
-from __future__ import annotations
-
 import inspect
 from contextlib import nullcontext
 from dataclasses import replace
@@ -34,9 +32,8 @@ def test_the_parameters_of_the_estimators_are_those_of_the_table(make):
     own = inspect.signature(make).parameters
     positional = [name for name, each in own.items() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     assert positional == ["n_components"] and make(3).get_params() == make(n_components=3).get_params()
-    assert {name: own[name].default for name in own if name in TABLE} == {
-        name: DEFAULTS[name] for name in own if name in TABLE
-    }
+    shared = own.keys() & TABLE
+    assert {name: own[name].default for name in shared} == {name: DEFAULTS[name] for name in shared}
     missing = {name for name in NAMES if name not in own} - {"keep_bases", "checkpoint", "resume"}
     choice = {"intrinsic_dim", "subset_size", "zeta", "percentile", "search", "untangle"}
     assert missing == (choice if make is DiffusionMap else set())

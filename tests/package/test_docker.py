@@ -3,8 +3,6 @@
 docker/verify.sh builds and runs the images; it needs root and minutes, so it is not part of the tests.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -79,9 +77,6 @@ def test_pages_comments_and_services_give_commands_that_work():
         build_parser().parse_args(command)
 
 
-# ---- the jobs: as careful as the images, taken by those who run them, and asking for the memory that we tell
-
-
 def parsed(command):
     """The command as the real parser takes it; it must be one that survives being killed."""
     args = build_parser("fit").parse_args([str(part) for part in command])
@@ -140,9 +135,6 @@ def google():
 def test_a_job_is_careful_valid_and_asks_for_the_memory_that_we_tell(job):
     command, memory, told = job()
     assert parsed(command).device == "cuda" and asks_rightly(told, memory)
-
-
-# ---- the scripts, run with a stand-in for docker, apptainer and scontrol
 
 
 @pytest.fixture

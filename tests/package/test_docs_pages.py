@@ -1,7 +1,5 @@
 """Code blocks of README and the pages run, and all links lead somewhere; ``.ci/run`` installs as README says."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex

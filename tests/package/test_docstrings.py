@@ -1,7 +1,5 @@
 """Every public name has a complete docstring, by numpydoc's validator, and its examples run."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import pkgutil

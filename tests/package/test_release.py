@@ -1,6 +1,4 @@
-"""What is released: the citation, and (slow) a wheel and an sdist that work in an environment of their own."""
-
-from __future__ import annotations
+"""What is released: the citation, and (slow: two minutes, and downloads) a wheel and an sdist that work elsewhere."""
 
 import os
 import subprocess
@@ -23,9 +21,6 @@ def test_the_citation_is_of_the_paper_that_the_readme_names_and_has_no_version()
     assert {"cff-version", "message", "title", "authors"} <= set(cited) and "version" not in cited
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert cited["preferred-citation"]["url"] in readme and cited["preferred-citation"]["title"] in readme
-
-
-# ---- slow: about two minutes, and the dependencies are downloaded
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -65,13 +60,8 @@ def test_a_clean_environment_runs_the_wheel(built, tmp_path):
 def test_the_wheel_holds_every_file_of_the_package(built):
     (wheel,) = built.glob("*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ies_gpu/")}
-    package = ROOT / "ies_gpu"
-    wanted = {
-        file.relative_to(ROOT).as_posix()
-        for file in package.rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
-    }
-    assert held == wanted
+    files = [file for file in (ROOT / "ies_gpu").rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    assert held == {file.relative_to(ROOT).as_posix() for file in files}
     assert "ies_gpu/py.typed" in held and any(name.endswith(".cu") for name in held)
 
 

@@ -3,8 +3,6 @@
 The second half looks at pages that were built into the folder ``IES_GPU_SITE``, as ``.ci/run`` does.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

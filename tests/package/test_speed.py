@@ -1,7 +1,5 @@
 """A gate that cannot flake: ratios against plain code with wide margins, counted work, bytes allocated."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -11,8 +11,6 @@ CuPy is prepared as it is first imported, by a hook that ``conftest`` sets. From
 driver, as it would without us, except in the context ``plugged_in()``.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import importlib.abc
@@ -146,16 +144,10 @@ def compile_text(
 ) -> tuple[bytes, dict[str, str] | None]:
     """In place of NVRTC: the image of a text, and the names of the instances of its templates."""
     names = {expression: f"instance_{place}" for place, expression in enumerate(sorted(expressions or ()))}
-    path = compiler.build(
-        source,
-        named={name: text for text, name in names.items() if not any(word in text for word in UNUSED)},
-        defines=[
-            *(option for option in options if option.startswith("-D")),
-            *(compiler.FUSED if CONTRACTED in options else ()),
-        ],
-        includes=() if CONTRACTED in options else HEADERS,
-        headers=headers(),
-    )
+    named = {name: text for text, name in names.items() if not any(word in text for word in UNUSED)}
+    fused, includes = (compiler.FUSED, ()) if CONTRACTED in options else ((), HEADERS)
+    defines = [*(option for option in options if option.startswith("-D")), *fused]
+    path = compiler.build(source, named=named, defines=defines, includes=includes, headers=headers())
     return f"{path}\n{'reduction' if '#define REDUCE(' in source else 'text'}".encode(), names or None
 
 

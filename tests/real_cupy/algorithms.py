@@ -1,7 +1,5 @@
 """Thrust and CUB, by NumPy, behind CuPy's wrappers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

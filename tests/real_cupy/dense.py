@@ -1,7 +1,5 @@
 """cuBLAS and cuSOLVER, as far as the package asks for them, by NumPy and LAPACK behind CuPy's wrappers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The make-believe GPUs: what CuPy asks of the CUDA runtime and driver, counted, and made to fail on demand."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import threading
@@ -59,7 +57,6 @@ class Machine:
 
     @property
     def current(self) -> int:
-        """The number of the current device."""
         return get_device()
 
     @property
@@ -99,15 +96,6 @@ class Machine:
         return address
 
 
-local = threading.local()
-machine: Machine | None = None  # that is plugged in
-runtime: Any = None  # CuPy's module
-handles = itertools.count(0x1000, 16)
-modules: dict[int, tuple[ctypes.PyDLL, bool]] = {}
-functions: dict[int, Function] = {}
-pinned: dict[int, Any] = {}
-
-
 @dataclass
 class Function:
     """An entry point of a compiled text: what starts it, the bytes of its parameters, whether it is a reduction."""
@@ -117,6 +105,15 @@ class Function:
     widths: list[int]
     reduces: bool
     shared: int = DEFAULT_SHARED
+
+
+local = threading.local()
+machine: Machine | None = None  # that is plugged in
+runtime: Any = None  # CuPy's module
+handles = itertools.count(0x1000, 16)
+modules: dict[int, tuple[ctypes.PyDLL, bool]] = {}
+functions: dict[int, Function] = {}
+pinned: dict[int, Any] = {}
 
 
 def error(status: int) -> BaseException:
@@ -134,9 +131,6 @@ def now() -> Machine:
     if machine is None:
         raise error(NO_DRIVER)
     return machine
-
-
-# --- devices and memory ---
 
 
 def get_device() -> int:
@@ -262,9 +256,6 @@ def new_handle(*_: Any) -> int:
 
 def always(value: Any) -> Callable[..., Any]:
     return lambda *_: value
-
-
-# --- kernels ---
 
 
 def load_module(image: bytes) -> int:

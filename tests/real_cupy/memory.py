@@ -1,7 +1,5 @@
 """Device memory: pages of the host that are poisoned, fenced and known by address."""
 
-from __future__ import annotations
-
 import bisect
 import ctypes
 import mmap

@@ -1,7 +1,5 @@
 """cuSPARSE, by SciPy, behind CuPy's wrappers."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 from typing import Any
@@ -71,9 +69,6 @@ def tell_size(handle, rows, columns, nnz):
         ctypes.c_int64.from_address(address).value = size
 
 
-# --- products ---
-
-
 def vector_product(_, trans, alpha, a, x, beta, y, kind, algorithm, buffer):
     dtype = CUDA_TYPES[kind]
     product = number(alpha, dtype) * (turned(kept[a].matrix(), trans) @ view(*kept[x]))
@@ -84,9 +79,6 @@ def block_product(_, ta, tb, alpha, a, b, beta, c, kind, algorithm, buffer):
     dtype = CUDA_TYPES[kind]
     product = number(alpha, dtype) * (turned(kept[a].matrix(), ta) @ turned(view(*kept[b]), tb))
     added(view(*kept[c]), product, number(beta, dtype))
-
-
-# --- orders and formats ---
 
 
 def rows_of(indptr: np.ndarray) -> np.ndarray:
@@ -136,9 +128,6 @@ def to_sparse(_, dense, sparse, algorithm, buffer):
 
 def to_dense(_, sparse, dense, algorithm, buffer):
     view(*kept[dense])[...] = kept[sparse].matrix().toarray()
-
-
-# --- sums, and small entries left out ---
 
 
 def pattern(m, n, nnz, indptr, indices) -> scipy.sparse.csr_matrix:

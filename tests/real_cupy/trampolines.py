@@ -6,8 +6,6 @@ called instead. The name of the capsule around a pointer is the C signature, of 
 calls a Python function and hands on its result or its exception.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable, Mapping
@@ -63,9 +61,7 @@ def split(signature: str) -> tuple[str, list[str]]:
         raise InternalsChangedError(f"a capsule is called {signature!r}")
     arguments = [part.strip() for part in found[2].split(",")]
     result = "PyObject *" if found[1].endswith("*") else found[1]
-    return result, [
-        part for part in arguments if part != "void" and "__pyx_skip" not in part and "__pyx_opt" not in part
-    ]
+    return result, [part for part in arguments if part != "void" and not re.search("__pyx_(skip|opt)", part)]
 
 
 def trampoline(place: int, signature: str) -> str:

@@ -1,7 +1,5 @@
 """Device memory as the libraries beneath CuPy see it: by address, shape and leading dimension."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
