@@ -23,7 +23,7 @@ ROOMS = [
 ]  # fmt: skip
 LEVELS = 14  # modules in the longest chain of imports; only ever lowered
 MODULES = 71  # that are imported by ``ies-gpu fit x.npy``; the same
-CROSSED = 36  # whose functions a run with given numbers calls on the CPU; the same
+CROSSED = 35  # whose functions a run with given numbers calls on the CPU; the same
 # what a result draws of itself is loaded when it is drawn
 DRAWN = {("results", "report")}
 
