@@ -275,7 +275,8 @@ class Table:
         if not start:
             raise refusal("file.empty", f"{path} contains no lines of numbers")
         own = DELIMITERS[path.suffix.lower()]
-        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in start[0]), own)
+        bare = re.sub('"[^"]*"', "", start[0])  # what separates cells may stand in those in quotes
+        self.delimiter = next((mark for mark in (own, ",", "\t") if mark and mark in bare), own)
         first, *following = map(self._split, start)
         self.width = len(first)
         count = [str(k) for k in range(len(first))]
@@ -366,6 +367,8 @@ class Table:
                         column = k + 1 if self.names is None else repr(self.names[k])
                         where = f"{self.path}, line {line}, column {column}"
                         way = "choose the coordinates with --columns, the names of the rows with --index-col"
+                        if ";" in cell:
+                            way = "separate cells with commas, and write decimal points"
                         text = f"{where}: {cell[:40]!r} is not a number"
                         raise refusal("file.not_a_number", text, f"correct it, or {way}") from None
             raise

@@ -134,6 +134,13 @@ def test_headers_and_names_in_text(table, text, choice, columns, rows):
     assert found.X.tolist() == [[1, 2], [3, 4]] and found.columns == columns and found.rows == rows
 
 
+@pytest.mark.parametrize(("mark", "ending"), [(" ", ".txt"), ("\t", ".txt"), ("\t", ".csv")])
+def test_what_stands_in_quotes_separates_nothing(table, mark, ending):
+    lines = (['"x, mm"', '"y, mm"'], ['"A"', "1", "2"], ['"B"', "3", "4"])
+    found = table("".join(f"{mark.join(line)}\n" for line in lines), ending)
+    assert found.X.tolist() == [[1, 2], [3, 4]] and found.columns == ("x, mm", "y, mm") and found.rows == ("A", "B")
+
+
 @pytest.mark.parametrize(
     ("text", "code", "place"),
     [
@@ -141,6 +148,7 @@ def test_headers_and_names_in_text(table, text, choice, columns, rows):
         ("1,2\n3,\n", "not_a_number", "line 2, column 2"),
         ("1,2\nNA,3\n", "not_a_number", "--index-col"),
         ("x;y\n1.5;2\n", "not_a_number", "'1.5;2' is not"),
+        ("1,5;2,5\n3,5;4,5\n", "not_a_number", "decimal points"),
         ("1,2\n3,4,5\n", "cells", "line 2"),
         ("x;y\n1,5;2,5\n", "header", "commas"),
         ("x,y\n1,2,3,4\n4,5,6,7\n", "header", "give every column a name"),
