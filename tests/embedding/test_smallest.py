@@ -112,6 +112,21 @@ def test_a_normalised_laplacian_of_a_weighted_graph(n, given):
     assert abs(found.vectors[:, 0] @ root) == pytest.approx(np.linalg.norm(root), rel=1e-9)
 
 
+def test_a_rough_guard_hides_no_eigenvector_that_was_missed():
+    """Four random blocks that hang by links of weight 1e-3: the 59th of 60 vectors was within the eight guards."""
+    rng, A = np.random.default_rng(1), np.zeros((420, 420))
+    for first in range(0, 420, 105):
+        block = np.triu(rng.random((105, 105)) < 0.1, 1).astype(float)
+        A[first : first + 105, first : first + 105] = block + block.T
+        k = np.arange(first, first + 104)
+        A[k, k + 1] = A[k + 1, k] = 1
+    for first in range(0, 315, 105):
+        A[first, first + 105] = A[first + 105, first] = 1e-3
+    L = laplacian_of(scipy.sparse.csr_matrix(A), normed=True)
+    found = smallest_eigenpairs(L, 60, tol=1e-4, solver="lanczos", random_state=0)
+    np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(L.toarray())[:60], rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("sides", [(11, 11), (45, 45), (1000, 5)])
 def test_dirichlet_conditions_leave_no_zero(sides):
     """On a long strip the lowest eigenvalues are close together, and far from 0."""

@@ -55,8 +55,9 @@ def krylov(
 
     values, vectors = lanczos(operator, wanted, start, enough, max_products=max_products)
     if settled:  # what has stalled is not worth the search
-        # a rough guard can hide a vector that was missed: the most of it is its residual over its distance from 1
-        hidden = latest[1] / np.maximum(latest[0, 0] - latest[0], 1e-300)
+        # a rough guard can hide a vector that was missed: the most of it is its residual over its distance from that,
+        # which lies above the last wanted one
+        hidden = latest[1] / np.maximum(latest[0, count - 1] - latest[0], 1e-300)
         chosen = xp.asarray(np.flatnonzero((np.arange(wanted) < count) | (hidden < HIDDEN)))
         ends, (values, vectors) = values[count:], add_missed(operator, values[chosen], vectors[:, chosen], count, tol)
         if len(values) == count:  # what they say of the values behind the wanted ones is still the best guess
