@@ -118,7 +118,7 @@ class Options:
     untangle: bool = row(
         True, Switch(), "bool", "leave the chosen coordinates as they are, as in the paper", """
         Whether to turn the chosen coordinates, but the first, towards eigenvectors that the sample cannot tell from
-        them, if the map keeps more of the points for it. False leaves them as in the paper, and so does ``client``.
+        them, if the map keeps more of the points for it. False leaves them as in the paper.
         """)  # fmt: skip
     scale: str = row(
         "rms", Words("rms", "unit", "diffusion"), '{"rms", "unit", "diffusion"}', "scale of the coordinates", """
@@ -221,7 +221,6 @@ class Options:
 
     @property
     def stored_bytes(self) -> int:
-
         return 8 if self.dtype == "float64" else 4
 
     @property

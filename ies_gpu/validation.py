@@ -147,7 +147,9 @@ def _check_finite(
         numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
         where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
         way = f"drop these rows, e.g. {name}[np.isfinite({name}).all(axis=1)], or these columns"
-    if indptr is not None or (array.ndim == 2 and array.shape[0] == array.shape[1]):
+        if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
+            way = "drop these columns"
+    if indptr is not None or name in ("graph", "kernel", "laplacian"):
         way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
     raise wrong(name, "not_finite", f"contains NaN or infinite values in {where}", way)
 

@@ -216,7 +216,8 @@ def graph_warnings(facts: dict[str, Any], subset: tuple[int, ...], n: int, optio
     if options.entry == "X" and share > COMPLETE:
         who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
         text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
-        found.append(warning("graph.complete", text, "lower it, or add points"))
+        way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
+        found.append(warning("graph.complete", text, way))
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * options.n_components:
         found.append(stray_finding(stray, len(facts["stray_points"]), subset, options))

@@ -126,6 +126,14 @@ def test_bad_input_is_refused_in_words(case):
             assert "`" not in text and "  " not in text and not text.endswith((".", ";", ":", " "))
 
 
+def test_of_points_rows_are_dropped_though_there_are_as_many_columns():
+    spoiled = X.repeat(200, axis=1)[:600].copy()
+    spoiled[3, 5] = np.nan
+    with refused("X.not_finite") as caught:
+        select_coordinates(spoiled, **GOOD)
+    assert spoiled.shape == (600, 600) and "X[np.isfinite(X).all(axis=1)]" in str(caught.value)
+
+
 @pytest.mark.parametrize("case", ACCEPTED)
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_odd_but_sound_input_is_accepted(case):
