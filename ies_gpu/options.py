@@ -271,7 +271,8 @@ def check_together(options: Options) -> None:
     if options.resume and options.checkpoint is None:
         text = f"{option('resume', True)} needs {option('checkpoint')}, the folder with the finished stages"
         raise refusal("resume.checkpoint", text)
-    if "://" in str(options.checkpoint):
+    scheme, colon, _ = str(options.checkpoint).partition(":/")  # pathlib makes one slash of two
+    if colon and len(scheme) > 1 and "/" not in scheme:
         text = f"{option('checkpoint')} must be a local folder, not a URL"
         raise refusal("checkpoint.remote", text, "mount a volume for it")
     if is_local(options.bandwidth) and options.alpha != 1:

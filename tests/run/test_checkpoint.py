@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import stat
+from pathlib import PurePath
 
 import numpy as np
 import pytest
@@ -159,6 +160,7 @@ def test_wrong_folders_are_refused_before_the_work(points, tmp_path):
     for code, kind, given in (
         ("resume.checkpoint", ValueError, {"resume": True}),
         ("checkpoint.remote", ValueError, {"checkpoint": "s3://bucket/folder"}),
+        ("checkpoint.remote", ValueError, {"checkpoint": PurePath("s3://user:secret@bucket/folder")}),
         ("checkpoint.file", NotADirectoryError, {"checkpoint": tmp_path / "file"}),
         ("", NotADirectoryError, {"checkpoint": tmp_path / "file" / "below"}),
     ):
