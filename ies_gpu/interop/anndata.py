@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..embedding.given import both_ways
 from ..findings import brief, refusal
+from ..options import AUTO, is_auto
+from ..parameters.dimension import estimate_dimension
+from ..parameters.judgement import unexplained_variance
+from ..parameters.scan import FALL
 from ..results.selection import Selection
 from ..results.text import in_input_rows
 from ..select import select_coordinates
-from ..validation import check_sparse_storage, check_square_sparse, check_text
+from ..validation import check_integer, check_sparse_storage, check_square_sparse, check_text
 
 __all__ = ["select"]
 
@@ -36,8 +40,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     key_added : str, default "ies"
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
     **options : dict
-        Options of :func:`ies_gpu.select_coordinates`. A matrix in ``adata.obsp`` needs ``intrinsic_dim`` and
-        ``subset_size``, such as :func:`ies_gpu.estimate_parameters` finds for ``adata.obsm["X_pca"]``.
+        Options of :func:`ies_gpu.select_coordinates`. With a matrix in ``adata.obsp``, ``intrinsic_dim`` and
+        ``subset_size`` are found from the points that the neighbours were computed from.
 
     Returns
     -------
@@ -58,7 +62,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     check_text("use", use)
     check_text("key_added", key_added)
     entry, value = entry_of(adata, use)
-    selection = select_coordinates(**{entry: value}, **options)
+    given = {entry: value}
+    selection = select_coordinates(**given, **options) if entry == "X" else _from_graph(adata, use, given, **options)
     adata.obsm[f"X_{key_added}"] = in_input_rows(selection, adata.n_obs)
     adata.uns[key_added] = summary(selection, use)
     return selection
@@ -85,6 +90,34 @@ def entry_of(adata: Any, use: str) -> tuple[str, Any]:
     if use == "distances" or use.endswith("_distances") or use in named:  # scanpy's names
         return "graph", both_ways(check_square_sparse(name, value, add=False))[0]
     return "kernel", scipy.sparse.csr_array(value)
+
+
+def _from_graph(
+    adata: Any, use: str, given: dict[str, Any], *, intrinsic_dim: Any = AUTO, subset_size: Any = AUTO, **options: Any
+) -> Selection:
+    """Choose from a graph or kernel; sizes that are "auto" are found from the points that it was made of."""
+    d, s = intrinsic_dim, subset_size
+    if not (is_auto(d) or is_auto(s)):
+        return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
+    key = use.removesuffix("connectivities").removesuffix("distances").removesuffix("_") or "neighbors"
+    space = dict(adata.uns.get(key) or {}).get("params", {}).get("use_rep") or "X_pca"
+    if space not in adata.obsm:
+        text = f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
+        advice = "give both, or run scanpy.pp.pca(adata)"
+        raise refusal("use.points", f"{text}adata.obsm[{space!r}], which is missing", advice)
+    points = np.asarray(to_host(adata.obsm[space]), dtype=float)
+    if is_auto(d):
+        d = estimate_dimension(points).value
+        d = d if is_auto(s) else min(d, check_integer("subset_size", s, low=1))
+    best, left = None, np.inf
+    for size in range(d, 2 * check_integer("intrinsic_dim", d, low=1) + 1) if is_auto(s) else [s]:
+        found = select_coordinates(**given, intrinsic_dim=d, subset_size=size, **options)
+        still = unexplained_variance(points[to_host(found.points)], to_host(found.embedding))
+        if best is not None and left - still < FALL:  # one more as long as it explains more of the variance
+            break
+        best, left = found, still
+    assert best is not None
+    return best
 
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ PAIRS = 200  # lines between crossing points that are drawn
 
 
 @style.picture
-def path(selection: Selection) -> Figure:
+def path(selection: Selection, *, ax: Any = None) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
@@ -33,6 +33,8 @@ def path(selection: Selection) -> Figure:
     Parameters
     ----------
     {selection}
+    ax : pair of matplotlib.axes.Axes, optional
+        Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes.
 
     {returns}
 
@@ -40,13 +42,17 @@ def path(selection: Selection) -> Figure:
     >>> figure = plot.path(selection)
     """
     sets = shown_sets(check_selection(selection))
-    figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    more = f" ({count} of {total} sets)" if count < total else ""
-    figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
-    draw_path(left, selection, sets)
-    draw_regrets(right, selection, sets)
-    return figure
+    if ax is None:
+        figure, count, total = style.new_figure(10.5, 4.6), len(selection.path[sets]), len(selection.path)
+        ax = figure.subplots(1, 2, width_ratios=(1.25, 1))
+        more = f" ({count} of {total} sets)" if count < total else ""
+        figure.suptitle(f"Regularization path: {style.set_label(selection.subset)} is chosen{more}", fontsize=12)
+    pair = [style.check_axes(axes, 2) for axes in check_members("ax", ax, "two axes")]
+    if len(pair) != 2:
+        raise refusal("ax.number", f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
+    draw_path(pair[0], selection, sets)
+    draw_regrets(pair[1], selection, sets)
+    return pair[0].figure
 
 
 def shown_sets(selection: Selection, most: int = MAX_BOXES) -> slice:
@@ -153,7 +159,7 @@ def volumes(selection: Selection, subsets: Sequence[Any] | None = None, *, ax: A
 
 
 @style.picture
-def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
+def diagnosis(found: Diagnosis, *, points: Any = None, ax: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
     Parameters
@@ -162,6 +168,8 @@ def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
         The result of :func:`ies_gpu.diagnose`.
     points : array of shape (n, D), optional
         The data, or its true parameters, for a second panel, which shows the first 3 columns.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw the map into, without a second panel; with ``projection="3d"`` for three coordinates.
 
     {returns}
 
@@ -173,6 +181,10 @@ def diagnosis(found: Diagnosis, *, points: Any = None) -> Figure:
     if len(found.subset) < 2:
         raise refusal("subset.size", f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = style.unit_mean_square(found.embedding)[:, :3]
+    if ax is not None:
+        draw_findings(style.check_axes(ax, Y.shape[1]), Y, found)
+        ax.legend(markerscale=3)
+        return ax.figure
     data = None if points is None else style.on_host(check_real_array("points", points, 2))
     figure = style.new_figure(6.5 if data is None else 11, 4.8)
     left = figure.add_subplot(1, 1 if data is None else 2, 1, projection="3d" if Y.shape[1] == 3 else None)

@@ -104,15 +104,22 @@ def flattened(X: np.ndarray) -> np.ndarray:
     return X[:, :2] if X.shape[1] == 3 and spread[2] <= 0.1 * spread[:2].max() else X
 
 
+def colour_map(name: Any) -> Any:
+    """Return Matplotlib's colour map of a name."""
+    from matplotlib import colormaps
+
+    if not (isinstance(name, str) and name in colormaps):
+        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
+    return colormaps[name]
+
+
 def draw(
     Y: np.ndarray, labels: list[str], colours: list[Colouring], cmap: str | None, title: str, ax: Any, *,
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw points into a new figure, or into the user's axes."""
-    from matplotlib import colormaps
-
-    if cmap is not None and not (isinstance(cmap, str) and cmap in colormaps):
-        raise refusal("cmap.choice", f"cmap must be the name of a colour map, such as 'viridis', got {brief(cmap)}")
+    if cmap is not None:
+        colour_map(cmap)
     if ax is None:
         figure = panels(Y, labels, colours, cmap, to_scale=to_scale)
         if title:

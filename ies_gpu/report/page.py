@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -25,7 +26,7 @@ from ..embedding.graph import leading_axes
 from ..files.writing import check_output, whole_or_nothing
 from ..findings import ASKED, Answer, refusal
 from ..plot import style
-from ..plot.maps import embedding, flattened, near
+from ..plot.maps import colour_map, embedding, flattened, near
 from ..plot.style import Colouring, on_host
 from ..results.selection import Selection, check_selection, used_points, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, plain, reason_text, redundant, short
@@ -40,6 +41,7 @@ CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
 MISSING = 65_535  # stands for a value that is not there
 STEPS = MISSING - 1  # in which columns are stored
+STOPS = 33  # colours that the page is given of a colour map
 BINS = 50  # of a histogram of volumes
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
 LEVELS = ("unchecked", "good", "fair", "bad")
@@ -72,7 +74,7 @@ class Page:
 def report_page(
     selection: Selection, *, points: Any = None, colors: Any = None, compare: Selection | None = None,
     stability: Stability | None = None, diagnosis: Diagnosis | None = None, title: str | None = None,
-    names: tuple[str, str] = ("first run", "second run"),
+    names: tuple[str, str] = ("first run", "second run"), cmap: Any = None,
 ) -> str:  # fmt: skip
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(each) for each in (selection, *([] if compare is None else [compare]))]
@@ -84,7 +86,7 @@ def report_page(
     colours = style.colourings_of(colors, selection, CLASSES)
     width, several = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1])), len(selections)
     rows = shown_rows(selection, width, several)
-    runs = [content_of(selection, names[0], rows, X, colours, stability, diagnosis or marks_of(selection))]
+    runs = [content_of(selection, names[0], rows, X, colours, stability, diagnosis or marks_of(selection), cmap)]
     if compare is not None:
         same = np.array_equal(on_host(compare.points), on_host(selection.points))
         rows = rows if same else shown_rows(compare, width, several)
@@ -93,7 +95,7 @@ def report_page(
             given = " and ".join(name for name, value in (("input", X), ("colours", colors)) if value is not None)
             note = given and f"This run has other points, so it is shown without the first run's {given}."
             X, colours = None, []
-        runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), note))
+        runs.append(content_of(compare, names[1], rows, X, colours, None, marks_of(compare), cmap, note))
     differ = differences(*selections) if several > 1 else []
     return fill_template(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
 
@@ -154,7 +156,7 @@ def as_script(content: Any) -> str:
 
 def content_of(
     selection: Selection, name: str, rows: np.ndarray, points: np.ndarray | None, colours: list[Colouring],
-    stability: Stability | None, diagnosis: Diagnosis | None, note: str = "",
+    stability: Stability | None, diagnosis: Diagnosis | None, cmap: Any, note: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
     Y, numbers = with_turned(selection), on_host(selection.points)
@@ -194,7 +196,7 @@ def content_of(
             "redundant": [in_symbols(relations_text(within(own))) for own in map(set, sets.tolist())],
         },
         "volumes": volumes_of(selection, rows),
-        "columns": [column_of(each, rows) for each in colours if each.values is not None],
+        "columns": [column_of(each, rows, cmap) for each in colours if each.values is not None],
         "input": None if points is None else input_of(points, numbers, rows),
         "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
         "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
@@ -263,14 +265,19 @@ def volumes_of(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
     return found
 
 
-def column_of(colouring: Colouring, rows: np.ndarray) -> dict[str, Any]:
+def column_of(colouring: Colouring, rows: np.ndarray, cmap: Any) -> dict[str, Any]:
     """Return a column of the user's with its classes, or with its colours unless it has those of the page."""
     name, values = colouring.name or "colour", np.asarray(colouring.values)[rows]
     if colouring.classes is not None:
         last = float(max(1, len(colouring.classes) - 1))
         classes = {"classes": colouring.classes, "joined": colouring.joined}
         return {"name": name, **classes, "values": pack(values, 0.0, last)}
-    ramp = style.CYCLIC if colouring.is_angle else None
+    ramp: Sequence[str] | None = style.CYCLIC if colouring.is_angle else None
+    if (wanted := cmap.get(name) if isinstance(cmap, Mapping) else cmap) is not None:
+        with style.styled():
+            from matplotlib.colors import to_hex
+
+            ramp = [to_hex(tint) for tint in colour_map(wanted)(np.linspace(0, 1, STOPS))]
     return {"name": name, "ramp": ramp, "values": pack(values)}
 
 

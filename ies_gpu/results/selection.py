@@ -241,8 +241,8 @@ class Selection(Chosen):
         return json.dumps(as_plain(self))
 
     def to_html(
-        self, path: str | os.PathLike[str], *, points: Array = None, colors: Any = None, compare: Any = None,
-        stability: Any = None, diagnosis: Any = None, title: str | None = None,
+        self, path: str | os.PathLike[str], *, points: Array = None, colors: Any = None, cmap: Any = None,
+        compare: Any = None, stability: Any = None, diagnosis: Any = None, title: str | None = None,
     ) -> None:  # fmt: skip
         """Write an interactive report on the result: one HTML file that needs no network.
 
@@ -254,6 +254,9 @@ class Selection(Chosen):
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
+        cmap : str or dict, optional
+            Matplotlib's name of the colour map for columns of numbers, or names by column. By default "viridis", and a
+            cyclic one for angles.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability, diagnosis : Stability, Diagnosis, optional
@@ -264,7 +267,7 @@ class Selection(Chosen):
         from ..report.page import write_report
 
         write_report(
-            self, path, points=points, colors=colors, compare=compare, stability=stability,
+            self, path, points=points, colors=colors, cmap=cmap, compare=compare, stability=stability,
             diagnosis=diagnosis, title=title,
         )  # fmt: skip
 

@@ -99,6 +99,21 @@ def test_what_is_missing_or_does_not_fit_is_named(adata):
             select(cells, use=use, **SIZES)
 
 
+def test_sizes_of_a_graph_are_found_from_its_points(adata):
+    found = select(adata, use="connectivities")
+    assert found.diagnostics["parameters"]["intrinsic_dim"] == 2 and len(found.subset) in (2, 3)
+    assert len(select(adata, use="connectivities", subset_size=2).subset) == 2
+    for name, wrong in (("intrinsic_dim", {"intrinsic_dim": "2"}), ("subset_size", {"subset_size": "2"})):
+        with refused(f"{name}.*", (ValueError, TypeError)):
+            select(adata, use="connectivities", **wrong)
+    del adata.obsm["X_pca"]
+    with refused("use.points"):
+        select(adata, use="connectivities")
+    adata.uns["neighbors"] = {"params": {"use_rep": "X_other"}}
+    adata.obsm["X_other"] = adata.X.toarray()
+    assert select(adata, use="connectivities").subset == found.subset
+
+
 def test_other_cells_go_into_the_same_map(adata):
     """In single precision, as scanpy keeps principal components."""
     adata.obsm["X_pca"] = adata.obsm["X_pca"].astype(np.float32)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ies_gpu import datasets, plot
+from ies_gpu import datasets, diagnose, plot
 from ies_gpu.choice.regularization import Segment
 from ies_gpu.plot.style import set_label
 from tests.said import refused
@@ -114,13 +114,14 @@ def test_in_own_axes_the_key_does_not_cover_the_next_ones(selection):
             plot.embedding(selection, range(size), colors=wrong, ax=mine)
 
 
-def test_pictures_of_one_panel_can_be_drawn_into_own_axes(selection, data):
-    for name, what in (("embedding", selection), ("points", data.X), ("volumes", selection)):
-        figure = Figure()
-        mine = figure.subplots()
-        assert getattr(plot, name)(what, ax=mine) is figure and len(figure.axes) == 1
-        assert mine.has_data() and mine.get_xlabel() + mine.get_title()
-        for wrong in ("x", figure.add_subplot(projection="3d")):
+def test_all_pictures_can_be_drawn_into_own_axes(selection, data):
+    pictures = ("embedding", selection), ("points", data.X), ("volumes", selection), ("diagnosis", diagnose(selection))
+    for name, what in (*pictures, ("path", selection)):
+        figure, two = Figure(), name == "path"
+        mine = figure.subplots(1, 1 + two)
+        assert getattr(plot, name)(what, ax=mine) is figure and len(figure.axes) == 1 + two
+        assert all(axes.has_data() and axes.get_xlabel() + axes.get_title() for axes in figure.axes)
+        for wrong in ("x", figure.add_subplot(projection="3d"), *([mine[:1], mine[0]] if two else [])):
             with refused("ax.*", (TypeError, ValueError)):
                 getattr(plot, name)(what, ax=wrong)
 

@@ -93,16 +93,22 @@ def test_the_page_names_what_does_not_fit(strip, tmp_path):
         ("stability.type", {"stability": "sure"}),
         ("stability.other", {"stability": Stability((0, 1), {}, 0, 0, ())}),
         ("diagnosis.other", {"diagnosis": diagnose(replace(selection, coordinates=selection.coordinates[:, ::-1]))}),
+        ("cmap.choice", {"colors": X[:, 0], "cmap": "none such"}),
         ("selection.type", {"compare": "run.npz"}),
         ("output.ending", {"path": tmp_path / "report.htm"}),
     ):
         with refused(code, (TypeError, ValueError)):
             selection.to_html(**{"path": tmp_path / "report.html"} | wrong)
     assert list(tmp_path.iterdir()) == []
-    # angles have colours of their own, and a column without values none
-    colors = {"angle": np.linspace(0, 360, 1000), "x": X[:, 0], "nothing": None}
-    columns = content(report_page(selection, colors=colors))["runs"][0]["columns"]
-    assert [column["ramp"] for column in columns] == [list(CYCLIC), None]
+
+
+@pytest.mark.parametrize(("cmap", "stops"), [(None, (10, 0)), ({"x": "magma"}, (10, 33)), ("magma", (33, 33))])
+def test_angles_and_asked_columns_have_colours_of_their_own(strip, cmap, stops):
+    """A column without values has none."""
+    colors = {"angle": np.linspace(0, 360, 1000), "x": strip[1][:, 0], "nothing": None}
+    ramps = [each["ramp"] for each in content(report_page(strip[0], colors=colors, cmap=cmap))["runs"][0]["columns"]]
+    assert tuple(len(ramp or ()) for ramp in ramps) == stops
+    assert (ramps[0] == list(CYCLIC)) == (cmap != "magma")
 
 
 def test_what_differs_is_listed_the_answer_first(strip, torus):
