@@ -129,6 +129,7 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
         "subset": np.array(selection.subset),
         "verdict": selection.verdict,
         "judgement": {name: one._asdict() | ({"figure": np.nan} if one.figure is None else {}) for name, one in asked},
+        **({} if selection.rotation is None else {"rotation": to_host(selection.rotation)}),
         "zeta": float(selection.zeta),
         "zeta_interval": np.array([low, np.inf if high is None else high]),
         "eigenvalues": np.asarray(selection.eigenvalues),

@@ -63,12 +63,13 @@ def test_eigenvalues_are_those_of_scanpy(adata):
 
 
 def test_a_file_keeps_what_was_written(adata, tmp_path):
-    select(adata, use="X_pca", bandwidth=1.0, **SIZES)
+    selection = select(adata, use="X_pca", bandwidth=1.0, **SIZES)
     adata.write_h5ad(tmp_path / "cells.h5ad")
     again = anndata.read_h5ad(tmp_path / "cells.h5ad")
     np.testing.assert_array_equal(again.obsm["X_ies"], adata.obsm["X_ies"])
     kept = again.uns["ies"]
     assert kept["params"]["use"] == "X_pca" and kept["params"]["bandwidth"] == 1.0
+    np.testing.assert_array_equal(kept["rotation"], selection.rotation)
     assert list(adata.uns["ies"])[:4] == ["names", "subset", "verdict", "judgement"]
     for name, value in adata.uns["ies"].items():
         if name != "params":
