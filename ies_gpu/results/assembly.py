@@ -139,9 +139,8 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
 
     def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
         floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
-        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(
-            axis=1
-        )  # of these any mixture is a basis, and scores differ
+        # of equal ones any mixture is a basis, and scores differ
+        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)
         return count_true(floored), count_true(equal)
 
     backend, n = backend_of(singular_values), len(singular_values)
