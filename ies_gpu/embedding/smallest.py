@@ -14,7 +14,7 @@ from ..validation import check_choice, check_integer, check_number, check_real_a
 from .diffusion import Embedding, leading_pairs, signs, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
 from .eigensolvers.choose_solver import SOLVERS, SymmetricTransition
-from .eigensolvers.factorised import ShiftedInverse, symmetric_on_host
+from .eigensolvers.factorised import ShiftedInverse
 from .eigensolvers.lanczos import is_small, krylov, lanczos
 from .eigensolvers.solver_costs import Factorisation
 from .laplacian import Laplacian, SparseMatrix
@@ -169,9 +169,9 @@ def lowest_pair(L: Array, null: Any, seed: int) -> tuple[Array, float]:
 def found_vector(operator: SymmetricTransition, start: np.ndarray) -> Array:
     """Find the vector of the smallest eigenvalue by Lanczos, with the inverse where a factorisation is cheap."""
     backend, n = operator.backend, len(start)
-    if is_small(n, 1) or not Factorisation(operator).is_cheap:
+    if is_small(n, 1) or not (factor := Factorisation(operator)).is_cheap:
         return krylov(operator, 1, backend.asarray(start), AIM)[1][:, 0]
     with (host := host_of(backend)).active():
-        inverse = ShiftedInverse(symmetric_on_host(operator), np.ones(n), host)
+        inverse = ShiftedInverse(factor.look, np.ones(n), host)
         enough = lambda values, residuals, _: bool(residuals[0] <= 0.1 * AIM * values[0])  # noqa: E731
         return backend.asarray(inverse(lanczos(inverse, 1, start, enough)[1][:, 0]))

@@ -241,7 +241,7 @@ def test_interlacing_catches_a_value_that_was_skipped():
 def test_doubt_leads_to_another_method_and_is_said(quick, monkeypatch, method, reason):
     laplacian = strip(1200)
     if method == "lanczos":
-        monkeypatch.setattr(solver_costs, "MOST_FILL", 0)
+        monkeypatch.setattr(solver_costs, "MOST_WORK", 0)
     if reason == "stalled":
         monkeypatch.setattr(multilevel, "MAX_ITERATIONS", 2)
     else:
@@ -330,7 +330,7 @@ def test_a_level_whose_first_eigenvalue_rounding_took_above_one_is_factorised():
     top = np.sqrt(degrees) / np.linalg.norm(np.sqrt(degrees))
     operator = SimpleNamespace(backend=get_backend("cpu"), top=top)
     values, vectors = factorised.factorised_eigenpairs(
-        operator, S, 6, np.random.default_rng(0).normal(size=n), 1e-8, {}
+        operator, solver_costs.Look(S), 6, np.random.default_rng(0).normal(size=n), 1e-8, {}
     )
     expected = np.linalg.eigvalsh(S.toarray())[::-1][:6]
     np.testing.assert_allclose(values[:6], expected, atol=1e-12)

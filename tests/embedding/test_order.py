@@ -9,8 +9,8 @@ from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_grap
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import choose_solver, solver_costs
 from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition
-from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, symmetric_on_host
-from ies_gpu.embedding.eigensolvers.solver_costs import Factorisation, factor_cost
+from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse
+from ies_gpu.embedding.eigensolvers.solver_costs import Factorisation
 from ies_gpu.embedding.graph import matrix_order
 from ies_gpu.findings import NotConvergedError
 from tests.backends import ask_for, cpu_backend
@@ -98,21 +98,23 @@ def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
 
 def test_no_expander_is_factorised(rng):
     """Its factor would fill up: 100,000 points of degree 10 would take more entries than any memory holds."""
-    assert factor_cost(expander(rng, 100_000)).fill > 5 * solver_costs.MOST_FILL
     with (backend := cpu_backend("numba")).active():
-        operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
-        assert not Factorisation(operator).is_cheap
-        surface = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
-        fill = Factorisation(surface).cost().fill
-        assert Factorisation(surface).is_cheap
-        entries = ShiftedInverse(symmetric_on_host(surface), surface.top, backend).factor.nnz / 2
-        assert 0.2 * fill < entries < 2 * fill
+        large, small = (SymmetricTransition(graph_laplacian(expander(rng, n)), backend) for n in (100_000, 4000))
+        assert Factorisation(large).look.work > 5 * solver_costs.MOST_WORK
+        assert not Factorisation(small).is_cheap
+        surface = Factorisation(
+            operator := SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
+        )
+        fill = surface.look.fill
+        assert surface.is_cheap
+        entries = ShiftedInverse(surface.look, operator.top, backend).factor.plan.fill
+        assert 0.5 * fill < entries < 2 * fill
 
 
 def test_mixtures_are_not_returned(monkeypatch, rng):
     """Two sheets on a thread, an iteration that cannot separate them, and no factorisation to help."""
     K, ours = joined(rng, [nearest(box(rng, 400, 1, 1), 8) for _ in range(2)], 1e-5), choose_solver.krylov
-    monkeypatch.setattr(solver_costs, "MOST_FILL", 0)
+    monkeypatch.setattr(solver_costs, "MOST_WORK", 0)
     monkeypatch.setattr(choose_solver, "krylov", lambda S, count, start, tol, *more: ours(S, count, start, 1.0, *more))
     with refused("eigenvectors.not_converged", NotConvergedError):
         diffusion_map(graph_laplacian(K), n_components=5)

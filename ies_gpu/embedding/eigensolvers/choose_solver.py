@@ -130,8 +130,8 @@ class Problem:
         # a device's own seconds are not known: only what is very sparse is left to the host
         here = not self.operator.backend.is_remote or P.nnz <= SPARSER * n
 
-        def seconds(worth: float) -> float:
-            return factor.cost().seconds if here and factor.fits(worth) else np.inf
+        def seconds() -> float:
+            return factor.look.seconds if here and factor.fits else np.inf
 
         expected = expected_seconds(self.operator, self.count, ordered, seconds)
         self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
@@ -149,7 +149,7 @@ class Problem:
                 self.info["fallback"] = f"Lanczos reached a residual of {worst:.1e}"
             except NotConvergedError as doubt:
                 self.info["fallback"] = f"Lanczos: {doubt}"
-            if self.factor.fits():
+            if self.factor.fits:
                 found = self.accepted("factorised") or found
                 break
         if found is None:
@@ -175,10 +175,10 @@ class Problem:
         operator, count, tol, info = self.operator, self.count, self.tol, self.info
         if method == "multilevel":
             return multilevel_eigenpairs(operator, count, tol, info, self.ordered, self.progress)
-        from .factorised import factorised_eigenpairs, symmetric_on_host
+        from .factorised import factorised_eigenpairs
 
         info["reason"] = "the shifted matrix was factorised on the host"
-        return factorised_eigenpairs(operator, symmetric_on_host(operator), count, self.start, tol, info)
+        return factorised_eigenpairs(operator, self.factor.look, count, self.start, tol, info, self.progress)
 
     def accepted(self, method: str) -> Eigenpairs | None:
         """Return the pairs of a solver if they are good; if not None, with the reason in ``info``."""
@@ -230,7 +230,7 @@ class Problem:
         """Factorise the matrix where an iteration left eigenvectors mixed that arithmetic can tell apart."""
         accuracy = found.accuracy
         lost = accuracy.angles > np.maximum(ANGLE, 2 * accuracy.unavoidable)
-        if self.info["method"] == "factorised" or not lost.any() or not self.factor.fits():
+        if self.info["method"] == "factorised" or not lost.any() or not self.factor.fits:
             return found
         before = self.info["method"]
         self.info["fallback"] = f"{before}: an angle of {accuracy.angles.max():.1g} to the true eigenvector is possible"

@@ -2,23 +2,26 @@
 
 Lanczos needs as many products as the eigenvalues crowd at 1: a walk from random signs counts those within 1/T of it, as
 the trace of ``S^T``. The multilevel method needs more iterations the more smooth vectors vary within its cells. What a
-factorisation takes is seen on the graph of cells, which is factorised as a model of the whole. Seconds are those of one
-core of a server; only their ratios matter. They were fitted to strips, rolls, spheres, grids, trees, normal clouds and
-windows of images, and are right to about a factor of two.
+factorisation takes is seen on the graph of cells, for which an elimination is planned. Seconds are those of one core
+of a server; only their ratios matter. They were fitted to strips, rolls, spheres, grids, trees, normal clouds and
+windows of images, and are right to about a factor of two, those of a factorisation to a quarter in most cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.linalg
 
 from ...backend import host_of
 from ...backend.array import Array, csr
 from ..graph import cells_of, matrix_order
+
+if TYPE_CHECKING:
+    from .elimination import Elimination
 
 LANCZOS = 6e-10, 2.2e-8  # seconds of a product and its orthogonalisation, for each entry and each row
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
@@ -30,99 +33,77 @@ FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling f
 ITERATION = 0.8e-8, 1.6e-6  # seconds of an iteration of the multilevel method, for each entry and each row
 ITERATIONS = 8, 150.0  # of them, and so many times the part of smooth vectors that is lost on cells,
 SMOOTH, ROUGH = 0.15, 80  # if that is not more; otherwise it may never end, and is tried only where all else is worse
-DEPTH, CELLS = 3, 1_500  # cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS of them
-FACTOR = 1.6e-7, 6e-11  # seconds for each entry of the factor, the solves included, and each multiplication
-PREPARED = 3e-8, 8e-6  # and for each entry and row of the matrix
-THIN, THINNED = 24, 0.7  # entries per row up to which rows are shuffled, and what part of the factor is left by that
-MOST_FILL, BYTES = 1e8, 36.0  # entries of a factor at most, and of memory for each, in L and U and on the way
+PAIRS = 1  # a plan keeps pairs of rows together,
+DEPTH, CELLS = 3, 40_000  # and a look cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS
+DEEPER = 0.79, 0.63  # of entries and multiplications are left when cells are half as large
+FACTOR = 7.5e-8, 3.3e-11  # seconds for each entry of the factor, the solves included, and each multiplication
+PREPARED = 1.1e-7, 8e-6  # and for each entry and row of the matrix
+BYTES = 12.0  # of memory for each entry of the factor, with fronts and updates
+MOST_WORK = 2e12  # multiplications: about a minute and a half
 QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
-COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
+COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and plan (measured)
 LEAST = 1.5  # entries of the factor for each of the matrix, at least, where cells suit a graph
-MODEL, DEEPER = (0.5, 0.5), (0.77, 0.65)  # of the entries and multiplications counted on cells: parts that are needed
 
 
-class Cost(NamedTuple):
-    """What a factorisation is expected to take."""
+class Look:
+    """What it takes to factorise a shifted matrix with the pattern of S, told by a plan for the graph of its cells."""
 
-    fill: float
-    seconds: float
+    def __init__(self, S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) -> None:
+        from .elimination import Elimination  # loads its loops
 
-    def is_quick(self, n: int) -> bool:
-        return self.fill <= MOST_FILL and self.seconds <= max(0.1, QUICK * n)
+        self.S, n = S, S.shape[0]
+        # cells in space may hold rows that are not joined
+        self.rows, self.edges = (np.arange(n), ordered) if isinstance(ordered, np.ndarray) else matrix_order(S)
+        depth = DEPTH
+        while (n >> depth) > CELLS:
+            depth += 1
+        coarse = Elimination(S, self.rows, self.edges, depth)
+        self.fill, self.work = (
+            amount * part ** (depth - PAIRS) for amount, part in zip((coarse.fill, coarse.work), DEEPER, strict=True)
+        )
+        self.seconds = FACTOR[0] * self.fill + FACTOR[1] * self.work + PREPARED[0] * S.nnz + PREPARED[1] * n
 
+    def plan(self) -> Elimination:
+        """Return how to factorise it."""
+        from .elimination import Elimination
 
-def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False, worth: float = np.inf) -> Cost:
-    """Return what it takes to factorise a shifted matrix of this pattern, by a factor of the graph of its cells.
+        return Elimination(self.S, self.rows, self.edges, PAIRS)
 
-    Infinitely much where it takes more seconds than it is ``worth`` by the blocks of joined cells alone.
-    """
-    n, prepared = S.shape[0], PREPARED[0] * S.nnz + PREPARED[1] * S.shape[0]
-    rows = np.arange(n)
-    if not isinstance(ordered, np.ndarray):  # cells in space may hold rows that are not joined
-        rows, ordered = matrix_order(S)
-    depth = DEPTH
-    while (n >> depth) > CELLS:
-        depth += 1
-    starts = cells_of(n, ordered, depth)
-    cell = np.empty(n, dtype=np.int32)
-    cell[rows] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    ones = np.ones(S.nnz, dtype=np.float32)
-    joined = scipy.sparse.csr_matrix((ones, cell[S.indices], S.indptr), shape=(n, len(starts) - 1))
-    onto = scipy.sparse.csr_matrix((np.ones(n, np.float32), (cell, np.arange(n))), shape=(len(starts) - 1, n))
-    quotient = (onto @ joined).tocsc()
-    sizes = np.bincount(cell).astype(np.float64)
-    blocks = 0.5 * float(sizes @ np.add.reduceat(sizes[quotient.indices], quotient.indptr[:-1]))
-    if prepared + FACTOR[0] * MODEL[0] * THINNED * blocks > worth:  # no factor of many dimensions need be counted
-        return Cost(np.inf, np.inf)
-    quotient.data = np.full(quotient.nnz, -1.0)
-    quotient = quotient + 2 * float(np.diff(quotient.indptr).max()) * scipy.sparse.identity(len(starts) - 1)
-    factor = symmetric_factor(quotient.tocsc())
-    sizes = sizes[np.argsort(factor.perm_c)]
-    below = np.add.reduceat(sizes[factor.L.indices], factor.L.indptr[:-1])
-    entries, work = (
-        part * deeper ** (depth - DEPTH) * float(sizes @ counted)
-        for part, deeper, counted in zip(MODEL, DEEPER, (below, below**2), strict=True)
-    )
-    if S.nnz <= THIN * n:
-        entries, work = THINNED * entries, THINNED * work
-    return Cost(entries, FACTOR[0] * entries + FACTOR[1] * work + prepared)
-
-
-def symmetric_factor(matrix: scipy.sparse.csc_matrix) -> Any:
-    """Return SuperLU's factor of a symmetric positive matrix: pivots stay on the diagonal."""
-    return scipy.sparse.linalg.splu(
-        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
+    @property
+    def is_quick(self) -> bool:
+        return self.seconds <= max(0.1, QUICK * self.S.shape[0])
 
 
 class Factorisation:
     """Whether to factorise the shifted matrix of an operator; nothing is computed before it is asked for."""
 
     def __init__(self, operator: Any, ordered: bool | np.ndarray = False) -> None:
-        self.operator, self.ordered, self.known = operator, ordered, Cost(np.inf, np.inf)
+        self.operator, self.ordered = operator, ordered
 
-    def cost(self, worth: float = np.inf) -> Cost:
-        """Return what it is expected to take; see :func:`factor_cost`."""
-        if self.known.fill == np.inf:
-            P, host = self.operator.transition.matrix, self.operator.backend.to_host
-            S = csr(host(P.indptr), host(P.indices), host(P.data), P.shape[0])
-            self.known = factor_cost(S, self.ordered, worth)
-        return self.known
+    @cached_property
+    def look(self) -> Look:
+        """What it takes, for S on the host."""
+        operator, host = self.operator, self.operator.backend.to_host
+        P = operator.transition.matrix
+        P, root = csr(host(P.indptr), host(P.indices), host(P.data).astype(np.float64), operator.n), host(operator.root)
+        S = scipy.sparse.diags(root) @ P @ scipy.sparse.diags(1 / root)
+        return Look((0.5 * (S + S.T)).tocsr(), self.ordered)
 
     @property
     def is_cheap(self) -> bool:
         """Whether it fits and takes little time; on graphs in many dimensions, whose factors fill up, it does not."""
-        return self.fits() and self.cost().is_quick(self.operator.n)
+        return self.fits and self.look.is_quick
 
     @property
     def may_fit(self) -> bool:
         """Whether the matrix alone is no reason against it."""
         P = self.operator.transition
-        return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self._room >= 0
+        return P.has_matrix and self._room >= 0
 
-    def fits(self, worth: float = np.inf) -> bool:
+    @property
+    def fits(self) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        return self.may_fit and self.cost(worth).fill <= MOST_FILL and BYTES * self.known.fill <= self._room
+        return self.may_fit and self.look.work <= MOST_WORK and BYTES * self.look.fill <= self._room
 
     @property
     def _room(self) -> float:
@@ -189,7 +170,7 @@ def prefers_cells(operator: Any, count: int) -> bool:
 
 
 def expected_seconds(
-    operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[float], float]
+    operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[], float]
 ) -> dict[str, float]:
     """Return what each method is expected to take, as far as it can win."""
     n, nnz, few, walk = operator.n, operator.transition.nnz, FEW * count, Walk(operator)
@@ -200,7 +181,7 @@ def expected_seconds(
     # asked for only where it could be the quickest, with as few entries as ever
     best = min(expected.values(), default=np.inf)
     if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < best:
-        seconds = factorised(best)
+        seconds = factorised()
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
     best = min(expected.values(), default=np.inf)
     while walk.left[T] > few and T < LAST and product * max(T, walk.time_until(few) / UNSURE) ** 0.5 < best:
