@@ -53,7 +53,8 @@ class Look:
 
         self.S, n = S, S.shape[0]
         # cells in space may hold rows that are not joined
-        self.rows, self.edges = (np.arange(n), ordered) if isinstance(ordered, np.ndarray) else matrix_order(S)
+        given = isinstance(ordered, np.ndarray)
+        self.rows, self.edges = (np.arange(n), np.asarray(ordered)) if given else matrix_order(S)
         depth = DEPTH
         while (n >> depth) > CELLS:
             depth += 1

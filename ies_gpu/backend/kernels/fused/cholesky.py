@@ -89,7 +89,7 @@ def factorise(
     ``state`` has the entries of the stack and the number of waiting blocks.
     """
     potrf, trsm, syrk, _, letters, one = use
-    l, r, t, n = letters, letters + 1, letters + 2, letters + 3
+    lower, right, turned, no = letters, letters + 1, letters + 2, letters + 3
     front, at_k = np.intp(work.ctypes.data), np.intp(counts.ctypes.data)
     at_h, at_u, failed = at_k + 4, at_k + 8, at_k + 16
     top, n_waiting = state
@@ -119,13 +119,13 @@ def factorise(
                     at = local[rows[inner + i]]
                     work[min(to, at) * h + max(to, at)] += stack[top + j * v + i]
         counts[0], counts[1], counts[2], counts[4] = k, h, u, 0
-        call(potrf, (l, at_k, front, at_h, failed))
+        call(potrf, (lower, at_k, front, at_h, failed))
         if counts[4] != 0:
             return s
         if u > 0:
             below, corner = front + 8 * k, front + 8 * (k * h + k)
-            call(trsm, (r, l, t, n, at_u, at_k, one, front, at_h, below, at_h))
-            call(syrk, (l, n, at_u, at_k, one + 8, below, at_h, one, corner, at_h))
+            call(trsm, (right, lower, turned, no, at_u, at_k, one, front, at_h, below, at_h))
+            call(syrk, (lower, no, at_u, at_k, one + 8, below, at_h, one, corner, at_h))
         for j in range(u):
             for i in range(j, u):
                 stack[top + j * u + i] = work[(k + j) * h + k + i]
@@ -143,7 +143,8 @@ def solve(starts, begins, rows, panels, use, counts, factor, X, border):
     """Replace right-hand sides X (n, b) by the solutions, with scratch for the largest ``border`` (., b)."""
     m, b = len(starts) - 1, X.shape[1]
     _, trsm, _, gemm, letters, one = use
-    l, r, t, n, minus, zero = letters, letters + 1, letters + 2, letters + 3, one + 8, one + 16
+    lower, right, turned, no = letters, letters + 1, letters + 2, letters + 3
+    minus, zero = one + 8, one + 16
     at_k, values, first_x = np.intp(counts.ctypes.data), np.intp(factor.ctypes.data), np.intp(X.ctypes.data)
     at_h, at_u, at_b, beside = at_k + 4, at_k + 8, at_k + 12, np.intp(border.ctypes.data)
     counts[3] = b
@@ -155,9 +156,9 @@ def solve(starts, begins, rows, panels, use, counts, factor, X, border):
         counts[0], counts[1], counts[2] = k, k + u, u
         # the rows of X are the columns of its transpose, which is solved from the right
         if turn < m:
-            call(trsm, (r, l, t, n, at_b, at_k, one, panel, at_h, x, at_b))
+            call(trsm, (right, lower, turned, no, at_b, at_k, one, panel, at_h, x, at_b))
             if u > 0:
-                call(gemm, (n, t, at_b, at_u, at_k, one, x, at_b, below, at_h, zero, beside, at_b))
+                call(gemm, (no, turned, at_b, at_u, at_k, one, x, at_b, below, at_h, zero, beside, at_b))
             for i in range(u):
                 for c in range(b):
                     X[rows[low + i], c] -= border[i, c]
@@ -166,5 +167,5 @@ def solve(starts, begins, rows, panels, use, counts, factor, X, border):
                 for c in range(b):
                     border[i, c] = X[rows[low + i], c]
             if u > 0:
-                call(gemm, (n, n, at_b, at_k, at_u, minus, beside, at_b, below, at_h, one, x, at_b))
-            call(trsm, (r, l, n, n, at_b, at_k, one, panel, at_h, x, at_b))
+                call(gemm, (no, no, at_b, at_k, at_u, minus, beside, at_b, below, at_h, one, x, at_b))
+            call(trsm, (right, lower, no, no, at_b, at_k, one, panel, at_h, x, at_b))
