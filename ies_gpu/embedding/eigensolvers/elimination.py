@@ -31,11 +31,13 @@ class Elimination:
         indptr, indices, _ = add_rows(matrix, rows, cells, ones, labels, ones, len(sizes), pairs=True)
         deepest = int(edges[:-1].max())
         larger = [edges[cells[:-1]] >= min(cuts, deepest) for cuts in range(COARSEST, depth, -STEP)]
-        groups = np.cumsum([*larger, np.ones(len(sizes), dtype=bool)], axis=1, dtype=np.int32)
+        groups = np.cumsum([*larger, np.ones(len(sizes), dtype=bool)], axis=1, dtype=np.int64)
+        indices = indices.astype(np.int64)
         order, kinds = dissect(indptr, indices, sizes.astype(np.float64), groups, LEAF)
         blocks = np.append(np.flatnonzero(kinds), len(order))
         self.separates = kinds[blocks[:-1]] == SEPARATOR
         begins, border, stack = find_borders(indptr, indices, sizes.astype(float), order, blocks, self.separates)
+        border = border[: begins[-1]]
         # from cells to rows
         sizes = sizes[order]
         places = starts_of(sizes)

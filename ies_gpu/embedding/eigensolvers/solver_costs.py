@@ -53,8 +53,8 @@ class Look:
 
         self.S, n = S, S.shape[0]
         # cells in space may hold rows that are not joined
-        given = isinstance(ordered, np.ndarray)
-        self.rows, self.edges = (np.arange(n), np.asarray(ordered)) if given else matrix_order(S)
+        order: tuple[np.ndarray, np.ndarray] = matrix_order(S) if isinstance(ordered, bool) else (np.arange(n), ordered)
+        self.rows, self.edges = order
         depth = DEPTH
         while (n >> depth) > CELLS:
             depth += 1

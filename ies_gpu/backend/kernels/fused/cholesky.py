@@ -44,39 +44,40 @@ def call(typing, function, addresses):
 
 @compiled(entry=True)
 def find_borders(indptr, indices, sizes, order, starts, separates):
-    """Return where the border of each block of nodes begins, their places, and the largest stack in entries."""
-    n, m, end = len(order), len(starts) - 1, 0
-    place, seen, waiting, n_waiting = np.empty(n, np.int32), np.full(n, -1, np.int32), np.empty(m, np.int32), 0
+    """Return where the border of each block begins, the places in it (and more), and the largest stack in entries."""
+    n, m, end, n_waiting = len(order), len(starts) - 1, 0, 0
+    place, seen, waiting = np.empty(n, np.int32), np.zeros(n, np.int32), np.empty(m, np.int32)
     begins, found, below, held, most = np.zeros(m + 1, np.int64), np.empty(4 * n, np.int32), np.zeros(m), 0.0, 0.0
     for q in range(n):
         place[order[q]] = q
     for s in range(m):
         if end + n > len(found):
             larger = np.empty(2 * (end + n), np.int32)
-            larger[:end] = found[:end]
+            for p in range(end):
+                larger[p] = found[p]
             found = larger
         last = starts[s + 1]
         for q in range(starts[s], last):
             for p in range(indptr[order[q]], indptr[order[q] + 1]):
                 j = place[indices[p]]
-                if j >= last and seen[j] != s:
-                    seen[j], found[end] = s, j
+                if j >= last and seen[j] != s + 1:
+                    seen[j], found[end] = s + 1, j
                     end += 1
         for _ in range(2 if separates[s] else 0):
             n_waiting -= 1
-            held -= below[waiting[n_waiting]] ** 2
+            held -= below[waiting[n_waiting]] * below[waiting[n_waiting]]
             for p in range(begins[waiting[n_waiting]], begins[waiting[n_waiting] + 1]):
                 j = found[p]
-                if j >= last and seen[j] != s:
-                    seen[j], found[end] = s, j
+                if j >= last and seen[j] != s + 1:
+                    seen[j], found[end] = s + 1, j
                     end += 1
         for p in range(begins[s], end):
             below[s] += sizes[order[found[p]]]
-        held += below[s] ** 2
+        held += below[s] * below[s]
         most = max(most, held)
         begins[s + 1], waiting[n_waiting] = end, s
         n_waiting += 1
-    return begins, found[:end], most
+    return begins, found, most
 
 
 @compiled(entry=True)

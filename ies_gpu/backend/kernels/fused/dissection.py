@@ -18,25 +18,24 @@ UNEVEN = 0.62  # of all rows may be on one side, at most
 LOPSIDED = 0.02  # of the difference of both sides counts like rows of the separator
 PATIENCE = 60  # moves that may follow the best one before the search ends
 PASSES = 3  # over all nodes, on each graph
-NEITHER = np.int8(2)  # the mark of the separator; the sides are 0 and 1
+NEITHER = 2  # the mark of the separator; the sides are 0 and 1
 
 
 @compiled()
-def joined(indptr, indices, sizes, nodes, place, labels):
+def joined(indptr, indices, sizes, nodes, m, place, labels):
     """The graph of groups of nodes, and the rows in each; a node has its place among ``nodes``, the others have -1."""
-    n_groups, end = labels[-1] + 1, 0
-    starts, rows, seen = np.zeros(n_groups + 1, np.int64), np.zeros(n_groups), np.full(n_groups, -1, np.int32)
-    room = 0
-    for node in nodes:
-        room += indptr[node + 1] - indptr[node]
-    columns = np.empty(room, np.int32)
-    for k in range(len(nodes)):
+    n_groups, end, room = labels[m - 1] + 1, 0, 0
+    starts, rows, seen = np.zeros(n_groups + 1, np.int64), np.zeros(n_groups), np.zeros(n_groups, np.int64)
+    for k in range(m):
+        room += indptr[nodes[k] + 1] - indptr[nodes[k]]
+    columns = np.empty(room, np.int64)
+    for k in range(m):
         own = labels[k]
         rows[own] += sizes[nodes[k]]
         for p in range(indptr[nodes[k]], indptr[nodes[k] + 1]):
             q = place[indices[p]]
-            if q >= 0 and labels[q] != own and seen[labels[q]] != own:
-                seen[labels[q]], columns[end] = own, labels[q]
+            if q >= 0 and labels[q] != own and seen[labels[q]] != own + 1:
+                seen[labels[q]], columns[end] = own + 1, labels[q]
                 end += 1
         starts[own + 1] = end
     return starts, columns, rows
@@ -46,8 +45,9 @@ def joined(indptr, indices, sizes, nodes, place, labels):
 def searched(starts, columns, queue, depths):
     """Fill in the nodes in the order of breadth first search from the last one, and their depths."""
     n, head, tail, other = len(queue), 0, 1, 0
+    for i in range(n):
+        depths[i] = -1
     queue[0] = queue[n - 1]
-    depths[:] = -1
     depths[queue[0]] = 0
     while head < n:
         if head == tail:  # another part of the graph
@@ -65,22 +65,21 @@ def searched(starts, columns, queue, depths):
 
 
 @compiled()
-def cut(rows, queue, depths):
-    """Sides below and above the level that separates them with the fewest rows."""
-    n, below, best, level = len(rows), 0.0, np.inf, 0
-    total, at = rows.sum(), np.zeros(depths[queue[n - 1]] + 1)
+def cut(rows, queue, depths, sides):
+    """Fill in the sides below and above the level that separates them with the fewest rows."""
+    n, below, total, best, level = len(rows), 0.0, 0.0, np.inf, 0
+    at = np.zeros(depths[queue[n - 1]] + 1)
     for i in range(n):
         at[depths[i]] += rows[i]
+        total += rows[i]
     for k in range(len(at)):
         above = total - below - at[k]
         cost = at[k] + LOPSIDED * abs(above - below) + (total if max(below, above) > UNEVEN * total else 0.0)
         if cost < best:
             best, level = cost, k
         below += at[k]
-    sides = np.empty(n, np.int8)
     for i in range(n):
         sides[i] = 0 if depths[i] < level else 1 if depths[i] > level else NEITHER
-    return sides
 
 
 @compiled()
@@ -99,8 +98,9 @@ def improve(starts, columns, rows, sides):
     n, sums = len(rows), np.zeros(3)
     for i in range(n):
         sums[sides[i]] += rows[i]
-    total, moved, place, members = sums.sum(), np.zeros(n, np.int8), np.empty(n, np.int32), np.empty(n, np.int32)
-    gains, undo, former = np.empty(2 * n), np.empty(5 * n, np.int32), np.empty(5 * n, np.int8)
+    total, moved, place = sums[0] + sums[1] + sums[2], np.zeros(n, np.int8), np.empty(n, np.int64)
+    members = np.empty(n, np.int64)
+    gains, undo, former = np.empty(2 * n), np.empty(5 * n, np.int64), np.empty(5 * n, np.int8)
     cost = sums[2] + LOPSIDED * abs(sums[0] - sums[1])
     for turn in range(1, PASSES + 1):
         m = 0
@@ -166,44 +166,51 @@ def dissect(indptr, indices, sizes, groups, leaf):
     Nodes stand for ``sizes`` rows; blocks of up to ``leaf`` rows are not cut. ``groups`` (levels, n) has the number of
     the group of each node, rising, the largest groups first and each node for itself last.
     """
-    n = len(sizes)
-    order, kinds, place = np.arange(n, dtype=np.int32), np.zeros(n + 1, np.int8), np.full(n, -1, np.int32)
-    firsts, lasts, waiting = np.zeros(n, np.int32), np.full(n, n, np.int32), 1
+    n, waiting = len(sizes), 1
+    order, nodes = np.empty(n, np.int64), np.empty(n, np.int64)
+    place, labels = np.empty(n, np.int64), np.empty(n, np.int64)
+    kinds, of_nodes = np.zeros(n, np.int8), np.empty(n, np.int8)
+    inside, begins = np.empty(3, np.int64), np.empty(3, np.int64)
+    firsts, lasts = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    firsts[0], lasts[0] = 0, n
+    for i in range(n):
+        order[i], place[i] = i, -1
     while waiting > 0:
         waiting -= 1
-        first, last = firsts[waiting], lasts[waiting]
-        nodes = order[first:last].copy()
-        m, total = len(nodes), 0.0
+        first, last, total = firsts[waiting], lasts[waiting], 0.0
+        m = last - first
         for k in range(m):
+            nodes[k], of_nodes[k] = order[first + k], 0
             place[nodes[k]] = k
             total += sizes[nodes[k]]
         kinds[first] = 1
-        of_nodes, labels, found = np.zeros(m, np.int8), np.empty(m, np.int32), False
+        found = False
         for level in range(len(groups) if total > leaf else 0):
             labels[0] = 0
             for k in range(1, m):
                 labels[k] = labels[k - 1] + (groups[level, nodes[k]] != groups[level, nodes[k - 1]])
             if labels[m - 1] + 1 < min(FEWEST, m):
                 continue
-            starts, columns, rows = joined(indptr, indices, sizes, nodes, place, labels)
-            attempts = 1 if found else SEEDS
-            sides, best = np.empty(len(rows), np.int8), np.inf
-            queue, depths = np.zeros(len(rows), np.int32), np.empty(len(rows), np.int32)
-            for attempt in range(attempts):
-                trial = np.empty(len(rows), np.int8)
+            starts, columns, rows = joined(indptr, indices, sizes, nodes, m, place, labels)
+            n_groups, best = len(rows), np.inf
+            queue, depths = np.zeros(n_groups, np.int64), np.empty(n_groups, np.int64)
+            sides = np.empty(n_groups, np.int8)
+            for attempt in range(1 if found else SEEDS):
+                trial = np.empty(n_groups, np.int8)
                 if found:
                     for k in range(m):
                         trial[labels[k]] = of_nodes[k]
                 else:
                     searched(starts, columns, queue, depths)
-                    trial = cut(rows, queue, depths)
+                    cut(rows, queue, depths, trial)
                 cost = improve(starts, columns, rows, trial)
                 if cost < best or attempt == 0:
                     sides, best = trial, cost
             found = True
             for k in range(m):
                 of_nodes[k] = sides[labels[k]]
-        inside = np.zeros(3, np.int32)
+        for side in range(3):
+            inside[side] = 0
         for k in range(m):
             place[nodes[k]] = -1
             inside[of_nodes[k]] += 1
@@ -213,7 +220,7 @@ def dissect(indptr, indices, sizes, groups, leaf):
                 k += 1
             of_nodes[k], inside[1], inside[2] = NEITHER, inside[1] - 1, 1
         if inside[0] > 0 and inside[1] > 0 and inside[2] > 0:
-            begins = np.array([first, first + inside[0], last - inside[2]])
+            begins[0], begins[1], begins[2] = first, first + inside[0], last - inside[2]
             kinds[begins[2]] = 2
             for side in range(2):
                 firsts[waiting], lasts[waiting] = begins[side], begins[side + 1]
@@ -221,4 +228,4 @@ def dissect(indptr, indices, sizes, groups, leaf):
             for k in range(m):
                 order[begins[of_nodes[k]]] = nodes[k]
                 begins[of_nodes[k]] += 1
-    return order, kinds[:n]
+    return order, kinds
