@@ -399,8 +399,7 @@ def zoo_row(name: str, zoo: dict[str, Callable[[], Any]], most: float) -> dict[s
     K, best, found = zoo[name](), most / 2, dict[str, Any]()
 
     def measure(method: str) -> dict[str, Any]:
-        one = apart(lambda: solve(K, method), min(most, 1 + 2 * best))
-        return {"seconds": np.inf} | one
+        return {"seconds": np.inf} | apart(lambda: solve(K, method), min(most, 1 + 2 * best))
 
     for method in METHODS:
         found[method] = measure(method)
@@ -423,24 +422,31 @@ def print_zoo(rows: list[dict[str, Any]]) -> None:
     print("| graph | n | degree | chosen | " + " | ".join(METHODS) + " | ratio to the best | look | set aside |")
     print("|---" * (len(METHODS) + 7) + "|")
     for row in rows:
-        name, found, auto, cells = row["name"], row["found"], row["found"]["auto"], []
-        for method, one in found.items():
-            gave_up = "" if method == "auto" or one["method"] == method else "no, "
-            peak = f" ({one['peak'] / 1e9:.1f} GB)" if row["n"] > 100_000 and "peak" in one else ""
-            cells.append(f"{gave_up}{one['seconds']:.2f}{peak}" if one["seconds"] < np.inf else one["method"])
+        name, found, auto = row["name"], row["found"], row["found"]["auto"]
         best = min(alone(found).values(), default=np.inf)
         ratio = ratios[set_aside(name)][name] = auto["seconds"] / best if best < np.inf else np.nan
-        chosen = auto["method"] + (" after another" if auto.get("tried") else "")
-        print(
-            f"| {name} | {row['n']:,} | {row['entries']:.0f} | {chosen} | {' | '.join(cells)} | {ratio:.2f} | ", end=""
-        )
-        print(f"{auto.get('look', 0) / min(auto['seconds'], best):.1%} | {'yes' if set_aside(name) else 'no'} |")
+        cells = [
+            name,
+            f"{row['n']:,}",
+            f"{row['entries']:.0f}",
+            auto["method"] + " after another" * auto.get("tried", 0),
+        ]
+        for method, one in found.items():
+            gave_up = "" if one["method"] == method or method == "auto" else "no, "
+            peak = f" ({one['peak'] / 1e9:.1f} GB)" if row["n"] > 100_000 and "peak" in one else ""
+            cells.append(f"{gave_up}{one['seconds']:.2f}{peak}" if one["seconds"] < np.inf else one["method"])
+        look = auto.get("look", 0) / min(auto["seconds"], best)
+        print(f"| {' | '.join(cells)} | {ratio:.2f} | {look:.1%} | {'yes' if set_aside(name) else 'no'} |")
     for aside, values in ratios.items():
-        if known := {name: ratio for name, ratio in values.items() if not np.isnan(ratio)}:
-            worst = max(known, key=lambda name: known[name])
-            print(f"{'set aside' if aside else 'others'}: {len(values)} graphs, ", end="")
-            print(f"median {statistics.median(known.values()):.2f}, worst {known[worst]:.2f} ({worst}), ", end="")
-            print(f"{sum(ratio > 1.5 for ratio in known.values())} above 1.5")
+        if known := sorted((ratio, name) for name, ratio in values.items() if not np.isnan(ratio)):
+            every, (worst, which) = [ratio for ratio, _ in known], known[-1]
+            print(
+                f"{'set aside' if aside else 'others'}: {len(values)} graphs, {len(known)} with a ratio, median ",
+                end="",
+            )
+            print(
+                f"{statistics.median(every):.2f}, worst {worst:.2f} ({which}), {sum(r > 1.5 for r in every)} above 1.5"
+            )
 
 
 def rows_of(
