@@ -272,7 +272,7 @@ def apart(work: Callable[[], dict[str, Any]], most: float) -> dict[str, Any]:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
             os.write(write, json.dumps(found | {"peak": peak}).encode())
         except Exception as failure:
-            os.write(write, json.dumps({"method": str(failure)[:40] or type(failure).__name__}).encode())
+            os.write(write, json.dumps({"method": str(failure).partition(",")[0] or type(failure).__name__}).encode())
         finally:
             os._exit(0)
     os.close(write)
