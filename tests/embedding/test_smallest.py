@@ -2,13 +2,16 @@
 
 import warnings
 from itertools import product as product_of
+from math import comb
 
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.sparse.csgraph import laplacian as laplacian_of
+from scipy.spatial import KDTree
 
 from ies_gpu import smallest_eigenpairs
+from ies_gpu.embedding.eigensolvers.choose_solver import SOLVERS
 from tests.said import refused
 
 METHODS = ["auto", "lanczos", "factorised"]  # and one more, on a graph large enough for it
@@ -94,6 +97,43 @@ def test_combinatorial_laplacians_have_the_eigenvalues_of_their_closed_forms(nam
     assert found.info["method"] == solver or solver == "auto"
     gaps = [abs(exact[j] - exact[abs(exact - exact[j]) > 1e-9 * exact[-1]]).min() for j in range(15)]
     assert found.gaps[:12] == pytest.approx(gaps[:12], rel=1e-5)
+
+
+def hypercube(d: int) -> scipy.sparse.csr_matrix:
+    return product(*[line(2)] * d)
+
+
+def complete_bipartite(a: int, b: int) -> scipy.sparse.csr_matrix:
+    return laplacian_of(scipy.sparse.bmat([[None, np.ones((a, b))], [np.ones((b, a)), None]], format="csr"))
+
+
+def die(m: int) -> scipy.sparse.csr_matrix:
+    """Points of a lattice on the surface of a cube: a sphere with the 48 symmetries of an octahedron."""
+    X = np.stack(np.meshgrid(*[np.arange(-m, m + 1)] * 3), axis=-1).reshape(-1, 3)
+    A = KDTree(X := X[abs(X).max(axis=1) == m]).sparse_distance_matrix(KDTree(X), 1.1)
+    return laplacian_of(A.tocsr())
+
+
+COPIES = {
+    "cube": (30, lambda: product(*[line(20)] * 3), lambda: sums(*[of_line(20)] * 3)),
+    "torus": (30, lambda: product(*[ring(80)] * 2), lambda: sums(*[of_ring(80)] * 2)),
+    "hypercube": (56, lambda: hypercube(10), lambda: np.repeat(2.0 * np.arange(11), [comb(10, j) for j in range(11)])),
+    "bipartite": (15, lambda: complete_bipartite(3, 2000), lambda: np.repeat([0.0, 3, 2000, 2003], [1, 1999, 2, 1])),
+    "sphere": (25, lambda: die(7), lambda: np.linalg.eigvalsh(die(7).toarray())),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", COPIES)
+def test_no_copy_of_a_multiple_eigenvalue_is_missed(name, solver):
+    """Six, eight, 45 and 1,999 copies: more than any block or number of guards."""
+    k, make, closed = COPIES[name]
+    L, exact = make(), closed()
+    found = smallest_eigenpairs(L, k, solver=solver)
+    check(L, found, exact)
+    assert (found.multiplicities == multiplicities(exact, k)).all()
+    assert found.info["method"] == solver or solver in ("auto", "multilevel")  # which may hand over, and says so
 
 
 def test_the_multilevel_method_is_taken_if_it_is_asked_for():
