@@ -35,13 +35,13 @@ TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)), "tangent_rows_single": ((SINGLE,),),
     "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
     **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
-    "turn": ((),), "column_products": EITHER, "unit_beside": ((DOUBLE,),),
+    "turn": ((),), "column_products": EITHER, "orthonormal": ((DOUBLE,),),
     "symmetric_product": PAIRS[:2],
 }  # fmt: skip
 TYPED = {
     "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
-    "unit_beside": (0,), "tangent_rows_single": (2,), "symmetric_product": (2, 3),
+    "orthonormal": (0,), "tangent_rows_single": (2,), "symmetric_product": (2, 3),
 }  # fmt: skip
 
 
@@ -287,6 +287,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
     cells = np.unique([0, min(1, n - 1), *rng.integers(0, n, n // 8), n])  # of consecutive rows
     left, right, factor = (rng.random(size) + 1 for size in (n, n, k))
     curvature, weights, shift = rng.random(k) - 0.1, left.astype(SINGLE), (100 + factor).astype(SINGLE)
+    basis = np.ascontiguousarray(np.linalg.qr(V)[0].T[: n // 2]) if kernel == "orthonormal" else V
     matrix, scale = (*pattern, data), 0.9 ** np.arange(k, dtype=dtype)
     if kernel == "near_pairs":
         Z, ends = np.sort(rng.random((n, 3)), axis=0), np.unique([0, *range(min(n, 50), n, 2), n])  # one cell is large
@@ -314,6 +315,6 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "descend": [[np.zeros_like(P), V, P, image, factor, curvature]],
         "turn": [[V, P, factor, factor[::-1].copy()]],
         "column_products": [[V, P], [V]],
-        "unit_beside": [[V[:, 0], image, np.zeros(1), np.zeros(n)] for image in (P[:, 0], None)],
+        "orthonormal": [[image[:, 0], rows, np.zeros(1 + 2 * len(rows)), np.zeros(n)] for rows in (basis, basis[:0])],
     }
     return cases[kernel]

@@ -129,11 +129,17 @@ def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, i
     return root * spmm(indptr, indices, data, inverse * v)
 
 
-def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
-    """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), the unit vector along it to ``unit``."""
-    xp, left = namespace(vector), vector if image is None else vector - image
-    xp.matmul(left[None], left, out=square)
-    xp.divide(left, xp.sqrt(xp.maximum(square, 1e-300)), out=unit)
+def orthonormal(vector: Array, rows: Array, note: Array, unit: Array) -> None:
+    """Write the unit vector along what is left of ``vector`` (n,) beside ``rows`` (k, n) to ``unit``, in passes.
+
+    ``note`` takes the squared length of what was left, and then the coefficients (k,) of each pass it has room for.
+    """
+    xp, k = namespace(vector), len(rows)
+    for first in range(1, len(note), k or 1):
+        along = xp.matmul(rows, vector, out=note[first : first + k])
+        vector = vector - along @ rows
+    xp.matmul(vector[None], vector, out=note[:1])
+    xp.divide(vector, xp.sqrt(xp.maximum(note[:1], 1e-300)), out=unit)
 
 
 def scaled_bytes(degree: float) -> float:

@@ -324,13 +324,15 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     }
 }
 
-// left = V - image, or V where there is none, and its squared length as partial sums of each block.
-__device__ void beside(const double* V, const double* image, long long size, double* left, double* partial,
-                       double* sums) {
+// left = V less k rows times their coefficients, and its squared length as partial sums of each block.
+__device__ void beside(const double* V, const double* rows, const double* along, int k, long long size, double* left,
+                       double* partial, double* sums) {
     const long long step = static_cast<long long>(gridDim.x) * THREADS;
     double dot = 0;
     for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) {
-        const double value = image ? V[e] - image[e] : V[e];
+        double image = 0;
+        for (int j = 0; j < k; ++j) image += along[j] * rows[j * size + e];
+        const double value = V[e] - image;
         left[e] = value;
         dot += value * value;
     }
@@ -413,9 +415,10 @@ __device__ void unit(const double* partial, int parts, long long size, double* V
         rows::totals(partial, n_rows, k, plus, out, sums);                                  \
     }
 #define BESIDE(NAME)                                                                                   \
-    BEGIN(NAME, const double* V, const double* image, long long size, double* left, double* partial) { \
-        extern __shared__ double sums[];                                                               \
-        rows::beside(V, image, size, left, partial, sums);                                             \
+    BEGIN(NAME, const double* V, const double* rows, const double* along, int k, long long size, double* left, \
+          double* partial) {                                                                                   \
+        extern __shared__ double sums[];                                                                       \
+        rows::beside(V, rows, along, k, size, left, partial, sums);                                            \
     }
 #define UNIT(NAME)                                                                             \
     BEGIN(NAME, const double* partial, int parts, long long size, double* V, double* square) { \
