@@ -135,7 +135,7 @@ def _check_finite(
     xp = backend.xp
     if array.size == 0:
         return
-    high, low = backend.all_to_host(array.max(), array.min())  # nothing else is copied
+    high, low = map(float, backend.all_to_host(array.max(), array.min()))  # nothing else is copied
     if np.maximum(high, -low) <= largest:  # False for NaN
         return
     bad = ~xp.isfinite(array)

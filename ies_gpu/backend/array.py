@@ -98,7 +98,8 @@ def column_sums(A: Any) -> Array:
         return A.astype("float64", copy=False).sum().reshape(1)
     if len(A) < 2 * folded_rows(A.shape[1]):
         return namespace(A).ones(len(A)) @ A.astype("float64", copy=False)
-    return _folded(A, lambda rows: rows.sum(axis=0, dtype="float64"), operator.add)
+    # with a dtype that it has anyway, the sum would be another text
+    return _folded(A, lambda rows: rows.sum(axis=0, dtype=None if rows.dtype == "float64" else "float64"), operator.add)
 
 
 def column_maxima(A: Any) -> Array:

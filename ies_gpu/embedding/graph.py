@@ -341,7 +341,7 @@ def essential_columns(X: Array) -> Array:
 
 
 def pieces(X: Array) -> Iterator[Array]:
-    """Yield points piece by piece: a mapped file may be larger than the memory that is free; on a device all at once."""
+    """Yield points piece by piece, since a mapped file may be larger than free memory; on a device all at once."""
     step = TILE_COLUMNS if isinstance(X, np.ndarray) else len(X)
     return (backend_of(X).asarray(X[first : first + step]) for first in range(0, len(X), step))
 
