@@ -322,7 +322,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "spmm": [[*matrix, V], [*matrix, V[:, 0].copy()]],
         "symmetric_product": [[*matrix, left, right, V[:, 0].copy()]],
         "scaled_entries": [[*matrix, left, right]],
-        "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
+        "smallest_labels": [[*matrix, np.minimum(rng.permutation(n), np.arange(n)).astype(np.int32)]],
         "tangent_rows": [[*matrix, V * scale, rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],
         "tangent_rows_single": [[*matrix, (V * scale).astype(DOUBLE), rng.permutation(n), min(k, launch.MAX_DIM)]],
         "symmetric_entries": [[*matrix, left]],

@@ -289,13 +289,11 @@ class CudaBackend(Backend):
         if is_few(matrix.data):
             return CpuBackend().connected_components(matrix.get())
         with self.active():
-            own = labels = xp.arange(matrix.shape[0], dtype=xp.int32)
+            labels = xp.arange(matrix.shape[0], dtype=xp.int32)
             while True:
                 before = labels
                 for _ in range(LABEL_ROUNDS):
-                    smaller = self.kernels.smallest_labels(*parts, labels)
-                    roots = smaller.copy()  # rows that do not change address themselves: no queue at one number
-                    xp.minimum.at(roots, xp.where(smaller < labels, labels, own), smaller)
+                    roots = self.kernels.smallest_labels(*parts, labels)
                     labels = roots[roots]
                 if int((before - labels).max()) == 0:
                     if int(labels.max()) == 0:  # one part needs no numbers, nor what NVRTC would compile for them

@@ -155,10 +155,14 @@ def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right:
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
-    """Return the smallest label of each row and of those that a positive entry joins it to."""
+    """Return the smallest label of each row and of those that a positive entry joins it to.
+
+    A row hands it on to the row whose number its label is; no label is above the number of its row.
+    """
     xp = namespace(data)
     rows, smallest = xp.repeat(xp.arange(len(labels)), indptr[1:] - indptr[:-1]), labels.copy()
     xp.minimum.at(smallest, rows, xp.where(data > 0, labels[indices], labels[rows]))
+    xp.minimum.at(smallest, labels, smallest.copy())
     return smallest
 
 

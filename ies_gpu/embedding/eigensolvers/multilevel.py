@@ -233,6 +233,8 @@ def solve(
         return level.backend.to_host(values), vectors, None
     sure = wanted if sure is None else sure
     coarse = level.start(wanted, GUARDS if product else FEWER_GUARDS, sure)
+    if progress is not None:  # a first run has compiled for seconds
+        progress(0, 0)
     Q = coarse.vectors
     T = level.smoothed(Q)
     block = Block(level, T, level.product(T), len(coarse.values))
@@ -339,6 +341,8 @@ def multilevel_eigenpairs(
 ) -> tuple[Array, Array]:
     """Return the leading pairs of S, whose rows stand in order: values with those of guards, vectors (n, count)."""
     levels = build_levels(operator, count + GUARDS, ordered)
+    if progress is not None:
+        progress(0, 0)
     history: list[float] = []
     try:
         # never looser than REFRESH, whatever the tolerance: a group of points that is almost cut off may enter the

@@ -105,7 +105,8 @@ __device__ void scaled(const void* indptr, int wide, const int* indices, const M
     }
 }
 
-// The smallest label among a row's own and those that a positive entry joins it to. A warp takes a row.
+// The smallest label among a row's own and those that a positive entry joins it to, also for the row whose number its
+// label is. `out` begins as the labels; rows that find nothing smaller leave it alone. A warp takes a row.
 template <typename M>
 __device__ void smallest_label(const void* indptr, int wide, const int* indices, const M* data, const int* labels,
                                long long n_rows, int* out, int* found) {
@@ -125,7 +126,10 @@ __device__ void smallest_label(const void* indptr, int wide, const int* indices,
         __syncthreads();
         if (lane == 0 && row < n_rows) {
             for (int other = 1; other < WARP; ++other) least = min(least, found[threadIdx.x + other]);
-            out[row] = least;
+            if (least < labels[row]) {
+                atomicMin(&out[row], least);
+                atomicMin(&out[labels[row]], least);
+            }
         }
         __syncthreads();  // before the next rows overwrite what was found
     }

@@ -141,8 +141,8 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
-    """Return the smallest label of each row and of those that a positive entry joins it to."""
-    n_rows, out = len(labels), namespace(data).empty_like(labels)
+    """See ``plain``."""
+    n_rows, out = len(labels), labels.copy()
     arguments = (*matrix_arguments(indptr, indices, data), labels, np.int64(n_rows), out)
     entry = f"smallest_label_{text.suffix(data.dtype)}"
     launched(entry, -(-n_rows // (THREADS // 32)), arguments, THREADS * 4)
