@@ -19,7 +19,7 @@ from .base import Backend, Block
 from .compare import Kernels
 from .cpu import CpuBackend
 
-KEPT = 50  # compiled kernels in CuPy's folder, with fewer of which a run will compile in silence for a while
+KEPT = 40  # compiled kernels in CuPy's folder, with fewer of which a run will compile in silence for a while
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
 USE_CPU = f"use {option('device', 'cpu')}"
