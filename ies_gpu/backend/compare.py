@@ -113,12 +113,12 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
         most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)
         total += xp.where(inside, lengths, 0).sum(axis=1)
     fewest, most, total = on_host(xp.stack([fewest, most, total]))
-    own = np.add.reduceat(distances / radius, ends[:-1])
+    own = np.add.reduceat(distances.astype(np.float64) / radius, ends[:-1])
     apart = np.abs(total + (counts - fewest) - own) / np.maximum(counts, 1)
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 
-def rows_on_host(matrix: Array, rows: np.ndarray, backend: Backend) -> tuple[np.ndarray, ...]:
+def rows_on_host(matrix: Array, rows: np.ndarray, backend: Backend) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return some rows of a CSR on the host, as one of their own: where they begin and end, columns, entries."""
     ends, slots = row_slots(backend.to_host(matrix.indptr), rows)
     places = backend.asarray(slots)

@@ -64,7 +64,8 @@ class Level:
         self.n, self.products, self.columns = len(top), 0, 0
         self.coarse: Any = None  # the next Level, once coarsened
         self.wide: Any = None  # the matrix in float64, once needed
-        self.steps, self.late = FIRST_STEPS, ()  # of conjugate gradients: how many, and what the last ones came to
+        self.steps = FIRST_STEPS  # of conjugate gradients
+        self.late: tuple[Array, ...] = ()  # lengths after each of the last ones, and their goal
 
     def on_host(self) -> Level:
         host = self.backend.to_host
