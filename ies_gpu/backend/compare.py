@@ -140,13 +140,14 @@ def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], back
     worst = 0.0 if all_finite(backend, U, sigma) else math.inf
     for block in backend.blocks(len(sampled), per_row, "tangents"):
         with block as part:
-            rows = sampled[part]
-            ends, columns, weights = rows_on_host(laplacian.operator.matrix, rows, backend)
-            # the rows themselves, and behind them those of each entry
-            near = host(Y[backend.asarray(np.concatenate([rows, columns]))])
-            matrix, places = (ends, len(rows) + np.arange(len(columns)), weights), backend.asarray(rows)
+            rows, P = sampled[part], laplacian.operator.matrix
+            places, given = backend.asarray(rows), (P.indptr, P.indices, P.data, Y, rows)
+            if backend.is_remote:  # these rows alone, and behind them those of each entry
+                ends, columns, weights = rows_on_host(P, rows, backend)
+                near = host(Y[backend.asarray(np.concatenate([rows, columns]))])
+                given = ends, len(rows) + np.arange(len(columns)), weights, near, np.arange(len(rows))
             found = host(U[places]), host(sigma[places]) / laplacian.scale
-            worst = max(worst, tangent_difference(*matrix, near, np.arange(len(rows)), *found))
+            worst = max(worst, tangent_difference(*given, *found))
     return worst
 
 
