@@ -19,7 +19,7 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ies_gpu import datasets, diffusion_map, laplacian_of_points, select_coordinates
-from ies_gpu.backend import get_backend
+from ies_gpu.backend import array, get_backend
 from tests import real_cupy
 
 
@@ -59,7 +59,9 @@ def fill(folder: str, architectures: list[str]) -> Counter[str]:
         patch.object(compiler._kernel_cache_backend, "load", kept.look),
         real_cupy.plugged_in(),
     ):
-        run_typical()
+        for few in (array.FEW_BYTES, 0):  # as few points, and as many
+            with patch.object(array, "FEW_BYTES", few):
+                run_typical()
     return counts
 
 

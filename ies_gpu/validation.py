@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
-from .backend.array import Array, any_true, spaced_rows
+from .backend.array import Array, any_true, on_host, spaced_rows
 from .constraints import LARGEST, TEXT, Integer, Length, Number, Seed, Switch, Words
 from .findings import brief, first_few, one_line, option, refusal
 
@@ -133,7 +133,10 @@ def _check_finite(
 ) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
-    if array.size == 0 or float(xp.maximum(array.max(), -array.min())) <= largest:  # False for NaN; nothing is copied
+    if array.size == 0:
+        return
+    high, low = map(float, backend.all_to_host(array.max(), array.min()))  # nothing else is copied
+    if np.maximum(high, -low) <= largest:  # False for NaN
         return
     bad = ~xp.isfinite(array)
     rows = backend.to_host(xp.nonzero(bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad)[0])
@@ -164,9 +167,9 @@ def _counted(what: str, which: Any) -> str:
 def check_points(X: Array) -> Array:
     """Return points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2)
-    # a few rows settle it nearly always
-    differ = any_true(X[:1] != X[:1000]) or any_true(X[:1] != X)
-    seen = any_true(abs(X[:1000]) > 1 / LARGEST) or any_true(abs(X) > 1 / LARGEST)
+    few = on_host(X[:1000])  # they settle it nearly always
+    differ = bool((few[:1] != few).any()) or any_true(X[:1] != X)
+    seen = bool((abs(few) > 1 / LARGEST).any()) or any_true(abs(X) > 1 / LARGEST)
     refuse_points(X.shape, differ, seen)
     return X
 

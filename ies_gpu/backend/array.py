@@ -13,6 +13,7 @@ Array: TypeAlias = Any
 
 FOLD, WIDE_ENOUGH = 256, 2048  # rows side by side, and numbers in them, at least: CuPy has a block of threads for 32
 PART_BYTES = 128 << 20  # temporaries of plain code at a time
+FEW_BYTES = 1 << 20  # of arrays that the host works on in milliseconds: CuPy compiles, and launches, each operation
 MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
 
@@ -24,6 +25,15 @@ def namespace(array: Array) -> Any:
 def on_host(array: Array) -> np.ndarray:
     """Return a NumPy array as it is, a CuPy array as a copy."""
     return array if isinstance(array, np.ndarray) else array.get()
+
+
+def is_few(points: Array) -> bool:
+    return points.nbytes <= FEW_BYTES
+
+
+def few_on_host(points: Array) -> Array:
+    """Return a small array on the host, where what follows takes less time than launches would; others as they are."""
+    return on_host(points) if is_few(points) else points
 
 
 def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
@@ -88,7 +98,8 @@ def column_sums(A: Any) -> Array:
         return A.astype("float64", copy=False).sum().reshape(1)
     if len(A) < 2 * folded_rows(A.shape[1]):
         return namespace(A).ones(len(A)) @ A.astype("float64", copy=False)
-    return _folded(A, lambda rows: rows.sum(axis=0, dtype="float64"), operator.add)
+    # with a dtype that it has anyway, the sum would be another text
+    return _folded(A, lambda rows: rows.sum(axis=0, dtype=None if rows.dtype == "float64" else "float64"), operator.add)
 
 
 def column_maxima(A: Any) -> Array:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ..constraints import Integer
 from ..findings import Finding, OutOfMemoryError, option, refusal
-from .array import Array
+from .array import Array, few_on_host, namespace
 
 Result = TypeVar("Result")
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
@@ -192,7 +192,8 @@ class Backend:
 
     def percentile(self, table: Any, percent: float) -> Any:
         """Return the percentile of each column of a tall array (n, k)."""
-        return self.xp.percentile(table, percent, axis=0)
+        table = few_on_host(table)
+        return namespace(table).percentile(table, percent, axis=0)
 
     def retried(self, stage: str, work: Callable[[], Result]) -> Result:
         """Call ``work``, and once more with all that was cached given back; for work that is not done in blocks."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..findings import Finding, one_line, tell, warning
-from .array import Array, column_sums, namespace, on_host, row_slots, sample_rows, starts_of
+from .array import PART_BYTES, Array, column_sums, few_on_host, namespace, on_host, row_slots, sample_rows, starts_of
 from .base import Backend, ran_out_of_memory
 from .kernels import plain
 from .kernels.cuda import launch
@@ -35,13 +35,13 @@ TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)), "tangent_rows_single": ((SINGLE,),),
     "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
     **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
-    "turn": ((),), "column_products": EITHER, "unit_beside": ((DOUBLE,),),
+    "turn": ((),), "column_products": EITHER, "orthonormal": ((DOUBLE,),),
     "symmetric_product": PAIRS[:2],
 }  # fmt: skip
 TYPED = {
     "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
-    "unit_beside": (0,), "tangent_rows_single": (2,), "symmetric_product": (2, 3),
+    "orthonormal": (0,), "tangent_rows_single": (2,), "symmetric_product": (2, 3),
 }  # fmt: skip
 
 
@@ -99,9 +99,11 @@ def score_difference(U: Array, subsets: Array, totals: Array, best: Array, best_
 
 def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radius: float) -> float:
     """Return how far some points' neighbours, themselves included, are off in number and in their distances' sum."""
-    xp, counts, chosen = namespace(X), ends[1:] - ends[:-1], X[rows][:, None]
+    xp, counts, chosen = namespace(X), np.diff(ends), X[namespace(X).asarray(rows)][:, None]
     fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
-    step = max(1, min(max(PIECE_BYTES[0], X.nbytes), PIECE_BYTES[1]) // (8 * X.shape[1] * len(rows)))
+    least, most = PIECE_BYTES
+    room = min(max(least, X.nbytes), most) if xp is np else min(max(least, 8 * X.nbytes), PART_BYTES)
+    step = max(1, room // (8 * X.shape[1] * len(rows)))
     for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
         apart = X[first : first + step] - chosen
         apart /= radius  # in its own memory
@@ -111,42 +113,59 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
         fewest += inside.astype("float64").sum(axis=1)
         most += (lengths <= 1 + 1e-12).astype("float64").sum(axis=1)
         total += xp.where(inside, lengths, 0).sum(axis=1)
-    # the rest on the host, by one transfer: NVRTC would compile a dozen kernels for it
-    parts = fewest, most, total, counts, ends, distances
-    joined = on_host(xp.concatenate([part.astype("float64") for part in parts]))
-    fewest, most, total, counts, starts, distances = np.split(joined, np.cumsum([len(rows)] * 4 + [len(rows) + 1]))
-    own = np.add.reduceat(distances / radius, starts[:-1].astype(int))
+    fewest, most, total = on_host(xp.stack([fewest, most, total]))
+    own = np.add.reduceat(distances.astype(np.float64) / radius, ends[:-1])
     apart = np.abs(total + (counts - fewest) - own) / np.maximum(counts, 1)
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 
+def rows_on_host(matrix: Array, rows: np.ndarray, backend: Backend) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return some rows of a CSR on the host, as one of their own: where they begin and end, columns, entries."""
+    ends, slots = row_slots(backend.to_host(matrix.indptr), rows)
+    places = backend.asarray(slots)
+    return ends, backend.to_host(matrix.indices[places]), backend.to_host(matrix.data[places])
+
+
+def all_finite(backend: Backend, *arrays: Array) -> bool:
+    return bool(np.isfinite(backend.all_to_host(*(array.sum() for array in arrays))).all())
+
+
+# Samples are compared on the host: they are few, and on a device each operation would be compiled, and launched.
+
+
 def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], backend: Backend) -> float:
     """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
-    xp, sampled = backend.xp, backend.asarray(sample_rows(len(Y), ROWS, len(Y)))
-    P, (U, sigma) = laplacian.operator.matrix, tangents
+    sampled, host, (U, sigma) = sample_rows(len(Y), ROWS, len(Y)), backend.to_host, tangents
     Y = Y.astype(U.dtype, copy=False)
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
-    worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else math.inf
+    worst = 0.0 if all_finite(backend, U, sigma) else math.inf
     for block in backend.blocks(len(sampled), per_row, "tangents"):
         with block as part:
-            rows = sampled[part]
-            found = U[rows], sigma[rows] / laplacian.scale
-            worst = max(worst, tangent_difference(P.indptr, P.indices, P.data, Y, rows, *found))
+            rows, P = sampled[part], laplacian.operator.matrix
+            places, given = backend.asarray(rows), (P.indptr, P.indices, P.data, Y, rows)
+            if backend.is_remote:  # these rows alone, and behind them those of each entry
+                ends, columns, weights = rows_on_host(P, rows, backend)
+                near = host(Y[backend.asarray(np.concatenate([rows, columns]))])
+                given = ends, len(rows) + np.arange(len(columns)), weights, near, np.arange(len(rows))
+            found = host(U[places]), host(sigma[places]) / laplacian.scale
+            worst = max(worst, tangent_difference(*given, *found))
     return worst
 
 
 def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
     """Return the largest difference over sampled points, and of two sets' mean scores, which ``log_volumes`` give."""
-    xp, kernels, size, d = backend.xp, backend.kernels, subsets.shape[1], U.shape[2]
-    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(scores.best_scores.sum())):
+    xp, kernels, size, d, host = backend.xp, backend.kernels, subsets.shape[1], U.shape[2], backend.to_host
+    if not all_finite(backend, scores.totals, scores.best_scores):
         return math.inf
-    sets, per_row = backend.asarray(subsets), plain.score_bytes(len(subsets), size, d)
-    rows = backend.asarray(sample_rows(len(U), ROWS, len(U)))[: max(1, int(backend.block_bytes() / per_row))]
-    sample = xp.ascontiguousarray(U[rows])
+    sets, at_once = backend.asarray(subsets), min(backend.block_bytes(), PART_BYTES)
+    rows = sample_rows(len(U), ROWS, len(U))[: max(1, int(at_once / plain.score_bytes(len(subsets), size, d)))]
+    places = backend.asarray(rows)
+    sample = xp.ascontiguousarray(U[places])
     totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=scores.best.dtype), xp.empty(len(rows))
     kernels.score_block(sample, sets, totals, number, value)
-    worst = score_difference(sample, sets, totals, scores.best[rows], scores.best_scores[rows])
-    means = backend.to_host(scores.totals) / len(U)
+    found = totals, scores.best[places], scores.best_scores[places]
+    worst = score_difference(host(sample), subsets, *map(host, found))
+    means = host(scores.totals) / len(U)
     chosen = np.unique([int(means.argmax()), int(np.random.default_rng(len(U)).integers(len(means)))])
     chosen = chosen[means[chosen] > SOUND]
     if not len(chosen):
@@ -154,27 +173,28 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
     few, again = backend.asarray(subsets[chosen]), np.zeros(len(chosen))
     for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), size, d), "search"):
         with block as part:
-            again += backend.to_host(column_sums(kernels.log_volumes(U[part], few)))
+            again += host(column_sums(kernels.log_volumes(U[part], few)))
     return max(worst, float(np.abs(again / len(U) - means[chosen]).max()))
 
 
 def audit_products(K: Any, backend: Backend) -> float:
     """Return how far ``spmm`` of a seeded vector is off on sampled rows, in units of that of absolute values."""
-    xp, rows = backend.xp, backend.asarray(sample_rows(K.shape[0], ROWS, K.shape[0]))
-    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
-    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
-    ends, slots = row_slots(K.indptr, rows)
-    some = ends, K.indices[slots], K.data[slots]
-    scale, apart = plain.spmm(*some, xp.abs(vector)), xp.abs(plain.spmm(*some, vector) - product[rows])
-    worst = largest(apart / xp.where(scale > 0, scale, 1))
-    return worst if bool(xp.isfinite(product.sum())) else math.inf
+    rows, vector = (
+        sample_rows(K.shape[0], ROWS, K.shape[0]),
+        np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]),
+    )
+    product = backend.kernels.spmm(K.indptr, K.indices, K.data, backend.asarray(vector))
+    some, found = rows_on_host(K, rows, backend), backend.to_host(product[backend.asarray(rows)])
+    scale, apart = plain.spmm(*some, np.abs(vector)), np.abs(plain.spmm(*some, vector) - found)
+    worst = largest(apart / np.where(scale > 0, scale, 1))
+    return worst if all_finite(backend, product) else math.inf
 
 
 def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:
     """Return the largest relative difference of degrees and sums of distances over sampled rows, with diagonal."""
-    rows = backend.asarray(sample_rows(len(X), 32, len(X)))
-    ends, slots = row_slots(graph.indptr, rows)
-    return graph_difference(X, rows, ends, graph.data[slots], radius)
+    rows = sample_rows(len(X), 32, len(X))
+    ends, _, distances = rows_on_host(graph, rows, backend)
+    return graph_difference(few_on_host(X), rows, ends, distances, radius)
 
 
 class Kernels:
@@ -287,6 +307,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
     cells = np.unique([0, min(1, n - 1), *rng.integers(0, n, n // 8), n])  # of consecutive rows
     left, right, factor = (rng.random(size) + 1 for size in (n, n, k))
     curvature, weights, shift = rng.random(k) - 0.1, left.astype(SINGLE), (100 + factor).astype(SINGLE)
+    basis = np.ascontiguousarray(np.linalg.qr(V)[0].T[: n // 2]) if kernel == "orthonormal" else V
     matrix, scale = (*pattern, data), 0.9 ** np.arange(k, dtype=dtype)
     if kernel == "near_pairs":
         Z, ends = np.sort(rng.random((n, 3)), axis=0), np.unique([0, *range(min(n, 50), n, 2), n])  # one cell is large
@@ -303,7 +324,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "spmm": [[*matrix, V], [*matrix, V[:, 0].copy()]],
         "symmetric_product": [[*matrix, left, right, V[:, 0].copy()]],
         "scaled_entries": [[*matrix, left, right]],
-        "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
+        "smallest_labels": [[*matrix, np.minimum(rng.permutation(n), np.arange(n)).astype(np.int32)]],
         "tangent_rows": [[*matrix, V * scale, rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],
         "tangent_rows_single": [[*matrix, (V * scale).astype(DOUBLE), rng.permutation(n), min(k, launch.MAX_DIM)]],
         "symmetric_entries": [[*matrix, left]],
@@ -314,6 +335,6 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "descend": [[np.zeros_like(P), V, P, image, factor, curvature]],
         "turn": [[V, P, factor, factor[::-1].copy()]],
         "column_products": [[V, P], [V]],
-        "unit_beside": [[V[:, 0], image, np.zeros(1), np.zeros(n)] for image in (P[:, 0], None)],
+        "orthonormal": [[image[:, 0], rows, np.zeros(1 + 2 * len(rows)), np.zeros(n)] for rows in (basis, basis[:0])],
     }
     return cases[kernel]

@@ -178,7 +178,8 @@ def stray_coordinates(coordinates: Array) -> list[int]:
     units = np.where(sizes > 0, sizes, 1.0)  # powers neither overflow nor vanish
 
     def powers(home: Any, Y: Array) -> tuple[Array, Array]:
-        squares = (Y / home.asarray(units)) ** 2
+        Y = Y / home.asarray(units)
+        squares = Y * Y
         return column_sums(squares), column_sums(squares * squares)
 
     second, fourth = map(backend.to_host, backend.sweep(powers, coordinates, sums=2, **limits))

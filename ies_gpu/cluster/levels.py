@@ -46,7 +46,7 @@ class TopLevel(Level):
         self.entries = self.team.map(symmetric_entries, graph.transitions, graph.roots)
         self.backend: Any = TallBackend(graph.team, graph.sizes)
         self.products = self.columns = 0
-        self.steps, self.late = multilevel.FIRST_STEPS, None
+        self.steps, self.late = multilevel.FIRST_STEPS, ()
 
     def build(self, count: int) -> None:
         """Attach the levels below, for ``count`` pairs."""

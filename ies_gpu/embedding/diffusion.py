@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import active_backend, at_home, backend_of, cached_property, report, step
-from ..backend.array import Array, column_ends, column_maxima, column_means, column_norms, column_sums
+from ..backend.array import Array, column_ends, column_maxima, column_means, column_norms, column_sums, few_on_host
 from ..findings import DisconnectedGraphError, NotConvergedError, option, refusal, tell, warning
 from ..options import documented, explain_keywords
 from ..validation import check_choice, check_integer, check_number, check_seed
@@ -242,7 +242,8 @@ def signs(Y: Array, *, X: Array = None, weights: Array = None) -> Array:
     Without points, the weights of the Laplacian take their place. Where none is so clear, the clearest counts, and
     where all are zero to rounding, the order of the rows.
     """
-    backend = backend_of(Y)
+    backend, home = backend_of(few := few_on_host(Y)), backend_of(Y)
+    Y, X, weights = few, *(backend.asarray(home.to_host(part)) if part is not None else None for part in (X, weights))
     best = np.zeros(Y.shape[1])
     for found in _invariants(Y, X, weights):
         scores = backend.to_host(found)
@@ -256,7 +257,7 @@ def signs(Y: Array, *, X: Array = None, weights: Array = None) -> Array:
     if (np.abs(best) < ROUNDING).any():
         rows = backend.xp.exp(-backend.xp.arange(len(Y), dtype=Y.dtype) / len(Y))[:, None]  # neither even nor odd
         best = np.where(np.abs(best) < ROUNDING, backend.to_host(_standard_errors(Y, rows))[:, 0], best)
-    return backend.asarray(np.where(best < 0, -1.0, 1.0))
+    return home.asarray(np.where(best < 0, -1.0, 1.0))
 
 
 def _invariants(Y: Array, X: Array, weights: Array) -> Iterator[Array]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of, cached_property, host_of, report, step
-from ..backend.array import Array, row_counts, row_slots, starts_of
+from ..backend.array import Array, few_on_host, row_counts, row_slots, starts_of
 from ..backend.base import index_type
 from ..backend.compare import audit_graph
 from ..constraints import Words
@@ -111,13 +111,14 @@ def ordered_radius_graph(X: Array, radius: float, *, diagonal: bool = False, sto
     compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
     n = len(X)
     Z, reach, unit = rescale_to_radius(radius, X)
-    cells = Cells(Z, reach)
     with backend.active():
         if backend.is_remote:  # which may have a kernel for these points that needs no blocks
-            starts = backend.asarray(cells.starts)
-            pairs = backend.kernels.near_pairs(Z, starts, *cells.boxes, cells.limit, reach, diagonal, unit, storage)
+            cells = Cells(few_on_host(Z), reach)
+            boxes = (backend.asarray(part) for part in (cells.starts, *cells.boxes))
+            pairs = backend.kernels.near_pairs(Z, *boxes, cells.limit, reach, diagonal, unit, storage)
             if pairs is not None:
                 return csr(backend, pairs[2], pairs[1], pairs[0])
+        cells = Cells(Z, reach)
         graph = GrowingGraph(index_type(n), storage, xp)
         for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
             with attempt as part:
@@ -288,7 +289,10 @@ def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
 
 
 def spatial_order(X: Array) -> Array:
-    backend, axes = backend_of(X), spatial_axes(X)
+    backend, few = backend_of(X), few_on_host(X)
+    if few is not X:
+        return backend.asarray(spatial_order(few))
+    axes = spatial_axes(X)
     Z = X if axes is None else backend.xp.ascontiguousarray(X @ axes)
     with backend.active():
         return backend.kernels.kd_order(Z, n_levels(len(X), LEAF))
@@ -337,8 +341,9 @@ def essential_columns(X: Array) -> Array:
 
 
 def pieces(X: Array) -> Iterator[Array]:
-    """Yield points piece by piece: a mapped file may be larger than the memory that is free."""
-    return (backend_of(X).asarray(X[first : first + TILE_COLUMNS]) for first in range(0, len(X), TILE_COLUMNS))
+    """Yield points piece by piece, since a mapped file may be larger than free memory; on a device all at once."""
+    step = TILE_COLUMNS if isinstance(X, np.ndarray) else len(X)
+    return (backend_of(X).asarray(X[first : first + step]) for first in range(0, len(X), step))
 
 
 def is_mapped(X: Array) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ..backend import Backend, Do, backend_of, call, step
-from ..backend.array import Array, extent
+from ..backend.array import Array, extent, few_on_host
 from ..backend.base import WIDE
 from ..findings import DisconnectedGraphError, Finding, OutOfMemoryError, option, refusal, tell, warning
 from ..options import Options, documented, explain_keywords, is_local
@@ -176,7 +176,7 @@ def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> Tiled
 def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str) -> float:
     """Return the mean degree of sampled rows; refuse a kernel that isolates most points or hardly tells them apart."""
     backend, rows = backend_of(X), sampled_rows(len(X))
-    degrees = sampled_counts(X, rows, radius, backend) - 1
+    degrees = sampled_counts(X, rows, radius) - 1
     alone = degrees == 0
     # a few stray points are left to the full graph, whose error can say how many parts there are
     enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[disconnected]
@@ -212,8 +212,10 @@ def refuse_alike(X: Array, some: Array, n: int, bandwidth: float) -> None:
         raise refusal("graph.all_pairs", text, f"lower {option('bandwidth')}")
 
 
-def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
+def sampled_counts(X: Array, rows: np.ndarray, radius: float) -> np.ndarray:
     """Return how many points some rows have within the radius, with themselves; only the first if they have many."""
+    X = few_on_host(X)
+    backend = backend_of(X)  # which may be the host's
     _, reach, unit = rescale_to_radius(radius, X[:1])
     most = 4 * SURE if backend.is_remote else SURE  # there, to wait more often would take longer than to count
     step = max(1, min(most, int(backend.block_bytes() / (24 * len(X)))))
@@ -245,7 +247,7 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float |
     apart = apart[:, largest]
     longest = float(minimum_spanning_tree(np.minimum(apart, apart.T)).max())
     radius = 1.001 * unit * longest  # printed with four digits, it must not fall short
-    share = sampled_counts(X, sampled_rows(len(X))[:100], radius, backend).mean() / len(X)
+    share = sampled_counts(X, sampled_rows(len(X))[:100], radius).mean() / len(X)
     return radius if share <= CROWDED else None
 
 

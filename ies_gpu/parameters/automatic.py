@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ..backend import step
-from ..backend.array import Array, sample_rows
+from ..backend.array import Array, few_on_host, sample_rows
 from ..choice.criterion import stray_coordinates
 from ..choice.search import SearchResult
 from ..embedding.graph import essential_columns
@@ -185,7 +185,7 @@ def check_duplicates(distances: Distances) -> list[Finding]:
 
 def check_columns(Z: Array, d: int, run: Run) -> list[Finding]:
     """Return a reason to doubt where points are a line along one column, and warn: more often that is another unit."""
-    variance = run.backend.to_host(Z.var(axis=0))
+    variance = run.backend.to_host(few_on_host(Z).var(axis=0))
     widest = int(variance.argmax())
     if d > 1 or len(variance) == 1 or variance[widest] <= ONE_COLUMN * variance.sum():
         return []

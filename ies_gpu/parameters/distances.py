@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..backend.array import Array, count_true, extent, on_host, sample_rows
+from ..backend.array import Array, count_true, extent, few_on_host, on_host, sample_rows
 from ..findings import option, refusal
 
 QUERIES = 200
@@ -17,7 +17,7 @@ FEWEST = 20  # neighbours, where that share would be less
 
 
 class Distances(NamedTuple):
-    """From a few points to all: ``rows`` (q,) of X on the host, ``table`` (q, n) on the device of X."""
+    """From a few points to all: ``rows`` (q,) of X on the host, ``table`` (q, n) on the device of X if it is large."""
 
     rows: np.ndarray
     table: Any
@@ -25,6 +25,7 @@ class Distances(NamedTuple):
 
 def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0) -> Distances:
     """Distances from at most ``queries`` seeded points to all points of X (n, D), by differences: exact where equal."""
+    X = few_on_host(X)
     backend = backend_of(X)
     xp, (n, D) = backend.xp, X.shape
     rows = sample_rows(n, queries, random_state)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import reporting
-from ..backend.array import Array, column_units, sample_rows, spaced_rows
+from ..backend.array import Array, column_units, few_on_host, sample_rows, spaced_rows
 from ..choice.faults import SAMPLE, Ground, ground_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
@@ -151,7 +151,7 @@ class Trial:
 
     def _left(self, s: int, rows: Array, blur: float = 0.0) -> float:
         """Return what the chosen set of size s leaves unexplained of some points."""
-        X, Y = self.X[rows], self.chart(s)[rows]
+        X, Y = (few_on_host(part[rows]) for part in (self.X, self.chart(s)))
         measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
         return self.run.backend.retried("scan", measure)
 

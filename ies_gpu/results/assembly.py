@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import Backend, active_backend, backend_of, step, to_device, to_host
-from ..backend.array import Array, count_true, spaced_rows
+from ..backend.array import Array, count_true, few_on_host, spaced_rows
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties, ranked, stray_coordinates, stray_points
 from ..choice.search import SearchResult
@@ -138,6 +138,7 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
     """Return at how many points the set has lost rank, and at which share of them tangents are in doubt."""
 
     def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
+        sigma, volumes = few_on_host(sigma), few_on_host(volumes)
         floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
         # of equal ones any mixture is a basis, and scores differ
         equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)

@@ -84,7 +84,7 @@ def broken(kernel: str, change):
 
     def run(*arguments, **more):
         found = original(*arguments, **more)
-        written = {"score_block": 4, "scaled_entries": 2, "turn": 1, "unit_beside": 3}
+        written = {"score_block": 4, "scaled_entries": 2, "turn": 1, "orthonormal": 3}
         results = found if isinstance(found, tuple) else (found,)
         last = (arguments[written[kernel]] if kernel in written else results[-1]).ravel()
         last[-1] = change(last[-1])

@@ -62,7 +62,7 @@ OF_SOURCE = {
     "score_block": {"score_block": (3, "float64")},
     "csr": dict.fromkeys(("merge_columns", "merge_rows", "shifted_product", "descend"), ())
     | dict.fromkeys(("smallest_labels", "column_products"), ("float32",))
-    | {"spmm": ("float64", "float64"), "unit_beside": ("float64",)},
+    | {"spmm": ("float64", "float64"), "orthonormal": ("float64",)},
     "neighbours": {"near_pairs": ("float64",)},
 }
 

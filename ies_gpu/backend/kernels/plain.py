@@ -129,11 +129,17 @@ def symmetric_product(indptr: Array, indices: Array, data: Array, root: Array, i
     return root * spmm(indptr, indices, data, inverse * v)
 
 
-def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
-    """Write the squared length of ``vector - image`` (n,) to ``square`` (1,), the unit vector along it to ``unit``."""
-    xp, left = namespace(vector), vector if image is None else vector - image
-    xp.matmul(left[None], left, out=square)
-    xp.divide(left, xp.sqrt(xp.maximum(square, 1e-300)), out=unit)
+def orthonormal(vector: Array, rows: Array, note: Array, unit: Array) -> None:
+    """Write the unit vector along what is left of ``vector`` (n,) beside ``rows`` (k, n) to ``unit``, in passes.
+
+    ``note`` takes the squared length of what was left, and then the coefficients (k,) of each pass it has room for.
+    """
+    xp, k = namespace(vector), len(rows)
+    for first in range(1, len(note), k or 1):
+        along = xp.matmul(rows, vector, out=note[first : first + k])
+        vector = vector - along @ rows
+    xp.matmul(vector[None], vector, out=note[:1])
+    xp.divide(vector, xp.sqrt(xp.maximum(note[:1], 1e-300)), out=unit)
 
 
 def scaled_bytes(degree: float) -> float:
@@ -149,10 +155,14 @@ def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right:
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
-    """Return the smallest label of each row and of those that a positive entry joins it to."""
+    """Return the smallest label of each row and of those that a positive entry joins it to.
+
+    A row hands it on to the row whose number its label is; no label is above the number of its row.
+    """
     xp = namespace(data)
     rows, smallest = xp.repeat(xp.arange(len(labels)), indptr[1:] - indptr[:-1]), labels.copy()
     xp.minimum.at(smallest, rows, xp.where(data > 0, labels[indices], labels[rows]))
+    xp.minimum.at(smallest, labels, smallest.copy())
     return smallest
 
 

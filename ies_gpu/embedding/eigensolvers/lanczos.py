@@ -58,11 +58,12 @@ def krylov(
         # a rough guard can hide a vector that was missed: the most of it is its residual over its distance from that,
         # which lies above the last wanted one
         hidden = latest[1] / np.maximum(latest[0, count - 1] - latest[0], 1e-300)
-        chosen = xp.asarray(np.flatnonzero((np.arange(wanted) < count) | (hidden < HIDDEN)))
-        ends, (values, vectors) = values[count:], add_missed(operator, values[chosen], vectors[:, chosen], count, tol)
+        chosen = np.flatnonzero((np.arange(wanted) < count) | (hidden < HIDDEN))
+        ends, vectors = values[count:], vectors[:, xp.asarray(chosen)]
+        values, vectors = add_missed(operator, values[chosen], vectors, count, tol)
         if len(values) == count:  # what they say of the values behind the wanted ones is still the best guess
-            values = xp.concatenate([values, ends[ends <= values[-1]]])
-    return values[:wanted].copy(), xp.ascontiguousarray(vectors[:, :count])
+            values = np.concatenate([values, ends[ends <= values[-1]]])
+    return xp.asarray(values[:wanted].copy()), xp.ascontiguousarray(vectors[:, :count])
 
 
 def expected_steps(pace: list[tuple[int, float]], tol: float) -> float:
@@ -83,19 +84,29 @@ def lanczos(
     locked: Any = None,
     max_products: int = 20_000,
     size: int | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[np.ndarray, Array]:
     """Return the ``count`` largest eigenpairs by thick-restart Lanczos, its basis orthogonal to ``DRIFT``.
 
     It ends when ``enough`` says so of the values, residuals and number of products. Everything is kept orthogonal to
     the rows of ``locked``.
     """
-    backend, n = backend_of(start), len(start)
+    backend, n, fixed = backend_of(start), len(start), 0 if locked is None else len(locked)
     xp = backend.xp
-    fixed = xp.empty((0, n), dtype=xp.float64) if locked is None else locked
-    size = min(n - len(fixed), size or max(2 * count + 1, count + 20))
-    basis = xp.empty((size + 1, n), dtype=xp.float64)
-    projected, notes = np.zeros((size, size)), xp.zeros((size, 1 + MOST_PASSES * (size + len(fixed))))
-    basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
+    size = min(n - fixed, size or max(2 * count + 1, count + 20))
+    rows = xp.empty((fixed + size + 1, n), dtype=xp.float64)
+    basis = rows[fixed:]
+    if locked is not None:
+        rows[:fixed] = locked
+    projected, notes = np.zeros((size, size)), xp.zeros((size + 1, 1 + MOST_PASSES * (fixed + size)))
+
+    def orthonormal(vector: Array, low: int, high: int, passes: int, note: int = size) -> None:
+        """Make ``rows[high]`` the unit vector left of one beside ``rows[low:high]``; nobody waits for the note of it.
+
+        Two passes are enough (Kahan and Parlett), except for what is only rounding.
+        """
+        backend.kernels.orthonormal(vector, rows[low:high], notes[note, : 1 + passes * (high - low)], rows[high])
+
+    orthonormal(start.astype(xp.float64), 0, fixed, 2)
     # a device would wait for the numbers that tell where one pass by two vectors is enough, which takes symmetry
     drift = Drift(size) if not backend.is_remote and getattr(operator, "is_exact", True) else None
     kept, products, look = 0, 0, max(LOOK, size // 7)
@@ -104,26 +115,25 @@ def lanczos(
         ahead = 1 if drift else size  # products before their coefficients are read, which waits
         while j < size and not done:
             first, last = j, min(j + ahead, size)
-            low = j - 1 if drift and j > kept and not doubt else 0
-            passes = 1 if low else MOST_PASSES if doubt else 2
+            by_two = bool(drift) and j > kept and j > 1 and not doubt
+            low, passes = fixed + j - 1 if by_two else 0, 1 if by_two else MOST_PASSES if doubt else 2
             for column in range(first, last):
-                others = [basis[low : column + 1], *([] if low else [fixed])]
-                _orthonormal(operator(basis[column]), others, passes, (basis[column + 1], notes[column]))
+                orthonormal(operator(basis[column]), low, fixed + column + 1, passes, column)
                 products += 1
-            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, low, passes, len(fixed))
+            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, low - fixed, passes)
             if doubt or coupling == 0.0:
                 ahead = 1
-            if drift and not doubt and (drift.grown(projected, j, coupling, low > 0) or (low and len(fixed))):
-                _orthonormal(basis[j], [basis[:j], fixed], 1, (basis[j], notes[-1].copy()))
+            if drift and not doubt and (drift.grown(projected, j, coupling, by_two) or (by_two and fixed)):
+                orthonormal(basis[j], 0, fixed + j, 1)
             if coupling == 0.0 and j < size and not doubt:  # an invariant subspace: go on outside of it
                 fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
-                basis[j] = _orthonormal(fresh, [basis[:j], fixed], MOST_PASSES)[0]
+                orthonormal(fresh, 0, fixed + j, MOST_PASSES)
             elif j == size or (j > max(count, SOONEST) and (j - kept) % look == 0 and not doubt and ahead == 1):
                 values, rotation = (found[..., ::-1] for found in np.linalg.eigh(projected[:j, :j]))
                 done = enough(values, coupling * np.abs(rotation[-1]), products)
         if done or products >= max_products or coupling == 0.0:
             rotate = xp.asarray(np.ascontiguousarray(rotation[:, :count].T))
-            return xp.asarray(values[:count].copy()), (rotate @ basis[:j]).T
+            return values[:count].copy(), (rotate @ basis[:j]).T
         kept = min(count + (size - count) // 5, size - 1)
         rotate = xp.asarray(np.ascontiguousarray(rotation[:, :kept].T))
         step = n if backend.is_remote else TURNED
@@ -159,58 +169,37 @@ class Drift:
         return passed and by_two
 
 
-def _orthonormal(
-    vector: Array, others: list[Array], passes: int = 2, into: tuple[Array, Array] | None = None
-) -> tuple[Array, Array]:
-    """Return the unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
-
-    The note has the squared length of what was left, and then the coefficients of each pass; nobody waits for it here.
-    Twice is enough (Kahan and Parlett), except for what is only rounding.
-    """
-    backend = backend_of(vector)
-    xp, image, place = backend.xp, None, 1
-    unit, note = into or (xp.empty(len(vector)), xp.zeros(1 + passes * sum(map(len, others))))
-    for rows in passes * [rows for rows in others if len(rows)]:
-        if image is not None:
-            vector = vector - image
-        image = xp.matmul(rows, vector, out=note[place : place + len(rows)]) @ rows
-        place += len(rows)
-    backend.kernels.unit_beside(vector, image, note[:1], unit)
-    return unit, note
-
-
-def _read(
-    notes: np.ndarray, projected: np.ndarray, first: int, low: int, passes: int, n_fixed: int
-) -> tuple[int, float, bool]:
+def _read(notes: np.ndarray, projected: np.ndarray, first: int, low: int, passes: int) -> tuple[int, float, bool]:
     """Fill columns of the projected operator from the notes of their products, and return how many are sound.
 
     Also the length of what couples the last of them to what follows (0 in an invariant subspace), and whether what was
-    left behind them is mostly rounding: then its product is repeated, with more passes.
+    left behind them is mostly rounding: then its product is repeated, with more passes. A pass looked at rows from
+    ``low`` on; those below 0 are not of the basis.
     """
     for j, row in enumerate(notes, first):
-        parts = row[1 : 1 + passes * (j + 1 - low + (0 if low else n_fixed))].reshape(passes, -1)
-        onto, square = parts[:, : j + 1 - low].sum(axis=0), row[0]
+        parts = row[1 : 1 + passes * (j + 1 - low)].reshape(passes, -1)
+        onto, square = parts[:, max(0, -low) :].sum(axis=0), row[0]
         if not np.isfinite(square):
             raise ArithmeticError("a product with the transition matrix is not finite")
         before = square + parts[-1] @ parts[-1]  # by Pythagoras, what there was before the last pass,
         ends = square <= 1e-28 * (before + onto @ onto)  # and at first
-        if (low and square <= 1e-8 * before) or (square <= 0.49 * before and not ends and passes == 2):
+        if (passes == 1 and square <= 1e-8 * before) or (square <= 0.49 * before and not ends and passes == 2):
             return j, 0.0, True
-        projected[low : j + 1, j] = projected[j, low : j + 1] = onto
+        projected[max(0, low) : j + 1, j] = projected[j, max(0, low) : j + 1] = onto
         if ends:
             return j + 1, 0.0, False
     return first + len(notes), float(np.sqrt(notes[-1][0])), False
 
 
 def add_missed(
-    operator: Any, values: Array, vectors: Array, count: int, tol: float, size: int = 4 * GUARDS
-) -> tuple[Array, Array]:
+    operator: Any, values: np.ndarray, vectors: Array, count: int, tol: float, size: int = 4 * GUARDS
+) -> tuple[np.ndarray, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
     One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding: beside what was found
     there must be none above the last wanted one. Each round adds true pairs, so ``count`` rounds find all.
     """
-    xp = operator.backend.xp
+    xp, host = operator.backend.xp, operator.backend.to_host
     generator = np.random.default_rng(operator.n)
     for _ in range(count + 1):
         edge = float(values[count - 1])
@@ -220,8 +209,8 @@ def add_missed(
             below = found + SURE * residuals < edge
             return bool(below.any() and (residuals[: below.argmax()] <= 0.5 * tol).all())
 
-        locked, fresh = xp.ascontiguousarray(vectors.T), xp.asarray(generator.normal(size=operator.n))
-        more, new = lanczos(operator, size // 4, fresh, clear, locked=locked, max_products=2000, size=size)
+        fresh = xp.asarray(generator.normal(size=operator.n))
+        more, new = lanczos(operator, size // 4, fresh, clear, locked=vectors.T, max_products=2000, size=size)
         missed = int((more > edge + near).sum())
         if missed == 0:  # a copy of the last wanted one stands for all of its kind
             return with_rival(values, more[:1], count) if -tol < more[0] - edge < -near else values, vectors
@@ -231,20 +220,19 @@ def add_missed(
         def good(_: np.ndarray, residuals: np.ndarray, __: int, first: slice = first) -> bool:
             return bool((residuals[first] <= 0.5 * tol).all())
 
-        more, new = lanczos(operator, missed, begin, good, locked=locked[:count], max_products=2000)
-        values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
-        order = xp.argsort(-values)[: count + GUARDS]
-        values, (vectors, along) = values[order], xp.linalg.qr(vectors[:, order])
-        kept = xp.flatnonzero((xp.arange(len(order)) < count) | (abs(xp.diag(along)) > DISTINCT))
-        values, vectors = values[kept], vectors[:, kept]
+        more, new = lanczos(operator, missed, begin, good, locked=vectors.T[:count], max_products=2000)
+        values, vectors = np.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
+        order = np.argsort(-values)[: count + GUARDS]
+        values, (vectors, along) = values[order], xp.linalg.qr(vectors[:, xp.asarray(order)])
+        kept = np.flatnonzero((np.arange(len(order)) < count) | (abs(host(xp.diag(along))) > DISTINCT))
+        values, vectors = values[kept], vectors[:, xp.asarray(kept)]
     if more[0] - edge <= tol:
         return with_rival(values, more[:1], count), vectors
     raise NotConvergedError(f"after {count + 1} searches for missed eigenvalues there were still more")
 
 
-def with_rival(values: Array, rival: Array, count: int) -> Array:
+def with_rival(values: np.ndarray, rival: np.ndarray, count: int) -> np.ndarray:
     """Return values with one more right behind the first ``count``, so that the last of those is in doubt."""
-    xp = backend_of(values).xp
     edge = values[count - 1 : count]
-    behind = xp.sort(xp.concatenate([values[count:], xp.minimum(rival, edge - 2 * closeness(edge))]))[::-1]
-    return xp.concatenate([values[:count], behind])
+    behind = np.sort(np.concatenate([values[count:], np.minimum(rival, edge - 2 * closeness(edge))]))[::-1]
+    return np.concatenate([values[:count], behind])

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Backend, Report, get_backend
-from ...backend.array import Array, row_squares
+from ...backend.array import Array, few_on_host, namespace, row_squares
 from ...findings import NotConvergedError
 from ..graph import cells_of
 from .accuracy import is_separate, residuals_for
@@ -64,23 +64,27 @@ class Level:
         self.n, self.products, self.columns = len(top), 0, 0
         self.coarse: Any = None  # the next Level, once coarsened
         self.wide: Any = None  # the matrix in float64, once needed
-        self.steps, self.late = FIRST_STEPS, None  # of conjugate gradients: how many, and how many were needed
+        self.steps = FIRST_STEPS  # of conjugate gradients
+        self.late: tuple[Array, ...] = ()  # lengths after each of the last ones, and their goal
 
     def on_host(self) -> Level:
         host = self.backend.to_host
         return Level(get_backend("cpu"), tuple(map(host, self.matrix)), host(self.top))
 
-    def learn(self, late: float) -> None:
-        """Take as many steps as the last ones would have taken; ``late`` of them ended above the goal."""
+    def learn(self, lengths: np.ndarray, goal: np.ndarray) -> None:
+        """Take as many steps as the last ones would have taken, whose ``lengths`` (steps, k) were to reach the goal."""
+        late = (lengths > goal).any(axis=1).sum()
         self.steps = min(CG_STEPS, int(late) + (2 if late < self.steps else self.steps // 2))
 
     def coarsen(self, starts: np.ndarray) -> Level:
         """Attach the level whose unknowns are the cells that begin at ``starts``."""
-        xp, kernels = self.backend.xp, self.backend.kernels
-        self.starts = self.backend.asarray(starts)
-        norms = xp.sqrt(xp.add.reduceat(self.top * self.top, self.starts[:-1]))
-        self.cells = (xp.searchsorted(self.starts, xp.arange(self.n), side="right") - 1).astype(xp.int32)
-        self.weights = (self.top / norms[self.cells]).astype(xp.float32)
+        kernels, put, top = self.backend.kernels, self.backend.asarray, few_on_host(self.top)
+        xp = namespace(top)
+        ends = xp.asarray(starts)
+        norms = xp.sqrt(xp.add.reduceat(top * top, ends[:-1]))
+        cells = (xp.searchsorted(ends, xp.arange(self.n), side="right") - 1).astype(xp.int32)
+        weights = (top / norms[cells]).astype(xp.float32)
+        self.starts, self.cells, self.weights, norms = put(ends), put(cells), put(weights), put(norms)
         if self.root is None:
             merged = kernels.merge_columns(*self.matrix, self.starts, self.weights)
         else:
@@ -178,17 +182,17 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
     bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
     chances = [xp.zeros(level.n, dtype=xp.float32)]
     for half in (16, 0):  # so that fewer signs and products exist at a time
-        signs = (bits[:, None] >> xp.arange(half, half + 16, dtype=xp.uint32) & 1).astype(xp.float32)
-        signs *= 2
-        signs -= 1
+        masks = backend.asarray(np.uint32(1) << np.arange(half, half + 16, dtype=np.uint32))
+        signs = xp.where((bits[:, None] & masks) > 0, np.float32(1), np.float32(-1))
         Y = level.product(signs)
-        chances[0] += row_squares(Y) / 32
+        chances[0] += row_squares(Y)
     Y, signs = xp.ascontiguousarray(Y[:, :8]), None  # enough to tell what lasts
     for step in range(2, LOOKS[-1] + 1):
         Y = level.product(Y)
         if step in LOOKS:
-            chances.append((Y * Y).mean(axis=1))
-    first, second, last = backend.to_host(xp.stack(chances))  # of CuPy's median NVRTC would compile two seconds
+            chances.append((Y * Y).sum(axis=1))
+    # of CuPy's median NVRTC would compile two seconds
+    first, second, last = backend.to_host(xp.stack(chances)) / np.array([[32], [8], [8]], dtype=np.float32)
     lonely, held = held_rows(first, second, last, np.median(first))
     return np.flatnonzero(lonely), np.flatnonzero(held)
 
@@ -230,6 +234,8 @@ def solve(
         return level.backend.to_host(values), vectors, None
     sure = wanted if sure is None else sure
     coarse = level.start(wanted, GUARDS if product else FEWER_GUARDS, sure)
+    if progress is not None:  # a first run has compiled for seconds
+        progress(0, 0)
     Q = coarse.vectors
     T = level.smoothed(Q)
     block = Block(level, T, level.product(T), len(coarse.values))
@@ -327,7 +333,7 @@ def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array
         kernels.turn(R, P, left, square)
         square = left
     if level.backend.is_remote:  # looked at with the next transfer: to wait for each step would take longer than it
-        level.late = (xp.stack(lengths) > goal).any(axis=1).sum().astype(xp.float64)
+        level.late = xp.stack(lengths), goal
     return Z - Q @ (Q.T @ Z)
 
 
@@ -336,6 +342,8 @@ def multilevel_eigenpairs(
 ) -> tuple[Array, Array]:
     """Return the leading pairs of S, whose rows stand in order: values with those of guards, vectors (n, count)."""
     levels = build_levels(operator, count + GUARDS, ordered)
+    if progress is not None:
+        progress(0, 0)
     history: list[float] = []
     try:
         # never looser than REFRESH, whatever the tolerance: a group of points that is almost cut off may enter the

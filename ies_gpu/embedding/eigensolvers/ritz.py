@@ -58,12 +58,10 @@ class Block:
 
     def extend(self, T: Array, ST: Array, active: np.ndarray, coarse: Level | None = None) -> None:
         """Take T and ST for Rayleigh-Ritz on ``[X, P, T]``; the directions of ``active`` columns become P."""
-        late = getattr(coarse, "late", None)
-        noted = [] if late is None else [late]
         products = self.backend.kernels.gram(self.X, self.R, self.P, self.SP, T, ST)
-        XR, M, RY, own, images, *noted = self.backend.all_to_host(*products, *noted)
+        XR, M, RY, own, images, *noted = self.backend.all_to_host(*products, *getattr(coarse, "late", ()))
         if coarse is not None and noted:
-            coarse.learn(float(noted[0]))
+            coarse.learn(*noted)
         E = symmetric(XR, self.norms)
         # of Y - X M, which is orthogonal to X, with S X = X values + R and S Y
         U, inside = whitener(own - M.T @ M), M.T @ RY

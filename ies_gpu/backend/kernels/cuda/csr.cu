@@ -105,7 +105,8 @@ __device__ void scaled(const void* indptr, int wide, const int* indices, const M
     }
 }
 
-// The smallest label among a row's own and those that a positive entry joins it to. A warp takes a row.
+// The smallest label among a row's own and those that a positive entry joins it to, also for the row whose number its
+// label is. `out` begins as the labels; rows that find nothing smaller leave it alone. A warp takes a row.
 template <typename M>
 __device__ void smallest_label(const void* indptr, int wide, const int* indices, const M* data, const int* labels,
                                long long n_rows, int* out, int* found) {
@@ -125,7 +126,10 @@ __device__ void smallest_label(const void* indptr, int wide, const int* indices,
         __syncthreads();
         if (lane == 0 && row < n_rows) {
             for (int other = 1; other < WARP; ++other) least = min(least, found[threadIdx.x + other]);
-            out[row] = least;
+            if (least < labels[row]) {
+                atomicMin(&out[row], least);
+                atomicMin(&out[labels[row]], least);
+            }
         }
         __syncthreads();  // before the next rows overwrite what was found
     }
@@ -324,13 +328,15 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
     }
 }
 
-// left = V - image, or V where there is none, and its squared length as partial sums of each block.
-__device__ void beside(const double* V, const double* image, long long size, double* left, double* partial,
-                       double* sums) {
+// left = V less k rows times their coefficients, and its squared length as partial sums of each block.
+__device__ void beside(const double* V, const double* rows, const double* along, int k, long long size, double* left,
+                       double* partial, double* sums) {
     const long long step = static_cast<long long>(gridDim.x) * THREADS;
     double dot = 0;
     for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) {
-        const double value = image ? V[e] - image[e] : V[e];
+        double image = 0;
+        for (int j = 0; j < k; ++j) image += along[j] * rows[j * size + e];
+        const double value = V[e] - image;
         left[e] = value;
         dot += value * value;
     }
@@ -413,9 +419,10 @@ __device__ void unit(const double* partial, int parts, long long size, double* V
         rows::totals(partial, n_rows, k, plus, out, sums);                                  \
     }
 #define BESIDE(NAME)                                                                                   \
-    BEGIN(NAME, const double* V, const double* image, long long size, double* left, double* partial) { \
-        extern __shared__ double sums[];                                                               \
-        rows::beside(V, image, size, left, partial, sums);                                             \
+    BEGIN(NAME, const double* V, const double* rows, const double* along, int k, long long size, double* left, \
+          double* partial) {                                                                                   \
+        extern __shared__ double sums[];                                                                       \
+        rows::beside(V, rows, along, k, size, left, partial, sums);                                            \
     }
 #define UNIT(NAME)                                                                             \
     BEGIN(NAME, const double* partial, int parts, long long size, double* V, double* square) { \

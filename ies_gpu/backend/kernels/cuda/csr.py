@@ -77,14 +77,18 @@ def totals(partial: Array, plus: float = 0.0) -> Array:
     return out
 
 
-def unit_beside(vector: Array, image: Any, square: Array, unit: Array) -> None:
-    """Write the squared length of ``vector - image`` to ``square``, and the unit vector along it to ``unit``."""
-    xp, size = namespace(vector), np.int64(len(vector))
-    given = (NOTHING if array is None else xp.ascontiguousarray(array) for array in (vector, image))
+def orthonormal(vector: Array, rows: Array, note: Array, unit: Array) -> None:
+    """See ``plain``: each pass is a product for the coefficients, and a launch that takes them away and measures."""
+    xp, size, k = namespace(vector), np.int64(len(vector)), len(rows)
     blocks = max(1, min(MAX_LENGTH_BLOCKS, -(-len(vector) // THREADS)))
-    partial = xp.empty(blocks, dtype=np.float64)
-    launched("beside", blocks, (*given, size, unit, partial), THREADS * 8)
-    launched("unit", -(-len(vector) // THREADS), (partial, np.int32(blocks), size, unit, square), THREADS * 8)
+    vector, rows, partial = xp.ascontiguousarray(vector), xp.ascontiguousarray(rows), xp.empty(blocks, dtype=np.float64)
+    for first in range(1, max(2, len(note)), k or 1):
+        along = note[first : first + k]
+        if k:
+            xp.matmul(rows, vector, out=along)
+        launched("beside", blocks, (vector, rows, along, np.int32(k), size, unit, partial), THREADS * 8)
+        vector = unit
+    launched("unit", -(-len(unit) // THREADS), (partial, np.int32(blocks), size, unit, note), THREADS * 8)
 
 
 def column_products(A: Array, B: Array = None) -> Array:
@@ -137,8 +141,8 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
 
 
 def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
-    """Return the smallest label of each row and of those that a positive entry joins it to."""
-    n_rows, out = len(labels), namespace(data).empty_like(labels)
+    """See ``plain``."""
+    n_rows, out = len(labels), labels.copy()
     arguments = (*matrix_arguments(indptr, indices, data), labels, np.int64(n_rows), out)
     entry = f"smallest_label_{text.suffix(data.dtype)}"
     launched(entry, -(-n_rows // (THREADS // 32)), arguments, THREADS * 4)
