@@ -41,6 +41,8 @@ def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selecti
     data = load(name, n_samples=n)
     options: dict[str, Any] = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     options |= {"device": device, "dtype": dtype, "bandwidth": bandwidth_for(name, n)}
+    # eigenvectors with residuals of 1e-8, found by two routes, can differ by more than the bound
+    options["tol"] = 1e-10 if dtype == "float64" else 1e-8
     begin = time.perf_counter()
     return select.select_coordinates(data.X, **options), time.perf_counter() - begin
 
