@@ -50,8 +50,7 @@ def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selecti
 def compare(
     tested: Backend, n_samples: int = 10_000, names: tuple[str, ...] = ("D1", "D7"), run: Callable[..., Any] = run
 ) -> Iterator[Outcome]:
-    for kernel, kinds in by.TYPES.items():
-        yield compare_kernel(tested, kernel, kinds)
+    yield from (compare_kernel(tested, *kernel_and_types) for kernel_and_types in by.TYPES.items())
     for device in {"cpu", tested.device}:  # compile, so that seconds are those of work
         for dtype in ("float64", "mixed", "float32"):
             run("D1", 600, device, dtype)
