@@ -358,7 +358,9 @@ def carried(bases: np.ndarray, alike: np.ndarray, near: np.ndarray, along_best: 
     The tree is the shallowest of the largest part, or else that whose pairs are most alike.
     """
     n, k = near.shape
-    links = scipy.sparse.csr_array((alike.flatten(), near.flatten(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    near = near.astype(np.int32)  # SciPy's trees take no other indices before 1.17
+    indptr = np.arange(0, n * k + 1, k, dtype=np.int32)
+    links = scipy.sparse.csr_array((alike.flatten(), near.flatten(), indptr), shape=(n, n))
     links.eliminate_zeros()
     links = links + links.T
     labels = connected_components(links, directed=False)[1]

@@ -19,7 +19,8 @@ LIBRARIES = {  # and what is missing without them
     **dict.fromkeys(("numpy", "scipy", "threadpoolctl", "tqdm"), "needed"),
     **{"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"},
 }
-GPU_STATUS = "this version has not been run on a GPU by its authors; please run --selftest --device cuda on yours"
+GPU_STATUS = "this version has not been run on a GPU by its authors; please send what --selftest --device cuda --json "
+GPU_STATUS += "prints on yours to https://github.com/ies-gpu/ies-gpu/issues/new?template=gpu.yml"
 NO_GPU = "no GPU was tested: this compares the CPU kernels with plain code (--device cuda insists on a GPU)"
 
 
@@ -56,8 +57,7 @@ def examine(device: str) -> dict[str, Any]:
         for package in (name, f"{name}-cuda12x", f"{name}-cuda13x"):
             with suppress(PackageNotFoundError):
                 versions[name] = version(package)
-    with warnings.catch_warnings():  # the line about the device says the same
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # the line about the device says the same
         chosen = get_backend(device).describe()
     return {
         "versions": versions,

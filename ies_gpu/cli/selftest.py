@@ -41,6 +41,8 @@ def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selecti
     data = load(name, n_samples=n)
     options: dict[str, Any] = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     options |= {"device": device, "dtype": dtype, "bandwidth": bandwidth_for(name, n)}
+    # eigenvectors with residuals of 1e-8, found by two routes, can differ by more than the bound
+    options["tol"] = 1e-10 if dtype == "float64" else 1e-8
     begin = time.perf_counter()
     return select.select_coordinates(data.X, **options), time.perf_counter() - begin
 
@@ -48,8 +50,7 @@ def run(name: str, n: int, device: str, dtype: str = "float64") -> tuple[Selecti
 def compare(
     tested: Backend, n_samples: int = 10_000, names: tuple[str, ...] = ("D1", "D7"), run: Callable[..., Any] = run
 ) -> Iterator[Outcome]:
-    for kernel, kinds in by.TYPES.items():
-        yield compare_kernel(tested, kernel, kinds)
+    yield from (compare_kernel(tested, *kernel_and_types) for kernel_and_types in by.TYPES.items())
     for device in {"cpu", tested.device}:  # compile, so that seconds are those of work
         for dtype in ("float64", "mixed", "float32"):
             run("D1", 600, device, dtype)

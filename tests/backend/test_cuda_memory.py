@@ -122,12 +122,17 @@ def test_memory_that_cupy_keeps_is_there_for_the_next_run():
 
 @pytest.mark.parametrize("source", ["malloc", "malloc_managed"])
 def test_memory_is_planned_from_the_allocator_in_use(source, cupy):
-    """cuML sets RMM's, which is a function like this one; what CuPy's own pool keeps is of no use to it."""
+    """What CuPy's own pool keeps is of no use to RMM's, which cuML sets."""
+
+    def as_rmm(size):
+        own = memory.Memory(size)
+        return memory.MemoryPointer(cupy.cuda.UnownedMemory(own.ptr, size, own, -1 if own.ptr else 0), 0)
+
     memory, backend = cupy.cuda.memory, get_backend("cuda")
     kept = cupy.zeros(16 << 20)
     size = kept.nbytes
     del kept
-    cupy.cuda.set_allocator(lambda size: memory.MemoryPointer(memory.Memory(size), 0))
+    cupy.cuda.set_allocator(as_rmm)
     assert backend.free_memory() == cupy.cuda.runtime.memGetInfo()[0]
     assert_agreement(on_cuda("D1", 300, n_components=6), on_cpu("D1", 300, n_components=6))
     backend.free_cache()

@@ -85,6 +85,15 @@ def test_a_broken_kernel_and_a_run_that_raises_are_reported_beside_the_others():
     assert found["whole, mixed"].note == "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS"
 
 
+@pytest.mark.thorough
+def test_runs_of_full_size_that_take_two_routes_agree(monkeypatch):
+    """With the default ``tol`` they were 1.5e-6 apart: a GPU that is right would have been called wrong."""
+    fast, _ = selftest.run("D1", 10_000, "cpu")
+    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
+    slow, _ = selftest.run("D1", 10_000, "cpu")
+    assert selftest.selection_difference(slow, fast, strict=True) < selftest.BOUNDS["whole"] / 10
+
+
 def test_wrong_use_and_a_gpu_that_is_not_there(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert main(["doctor", "--selftest", "--device", "cuda"]) == 1 and capsys.readouterr().out == ""

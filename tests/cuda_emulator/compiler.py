@@ -70,6 +70,11 @@ def made_once(path: Path, code: Callable[[], str], *flags: str | Path) -> Path:
     if path.exists():
         return path
     lock = path.with_suffix(".lock")
+    try:
+        lock.touch()
+    except OSError as error:
+        error.add_note("the environment variable IES_GPU_TEST_CACHE names another folder for what g++ makes")
+        raise
     with open(lock, "w") as held, tempfile.TemporaryDirectory(dir=path.parent) as work:
         fcntl.flock(held, fcntl.LOCK_EX)
         if path.exists():

@@ -6,16 +6,19 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.extras import needed
 from tests.thorough import first_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS.parent / "benchmarks" / "results"
+GPU_WORKFLOW = ".github/workflows/gpu.yml"
 # blocks that need more than the package: a library, or points of the reader's own
 ELSEWHERE = {"scanpy": "test-all", "umap": "umap", "dask": "dask", "dask_cuda": "", "select_coordinates(X)": ""}
 
@@ -67,8 +70,24 @@ def test_links_lead_somewhere_and_anchors_are_headings(page):
 
 def test_notebook_and_workflow_start_what_was_rehearsed():
     """``.ci/gpu``, through CuPy on the CPU: ``IES_GPU_EMULATED=1 IES_GPU_SIZES=400 bash .ci/gpu``."""
-    for name in ("benchmarks/gpu.ipynb", ".github/workflows/gpu.yml"):
-        assert "bash .ci/gpu gpu-report" in (DOCS.parent / name).read_text(), name
+    notebook, workflow = ((DOCS.parent / name).read_text() for name in ("benchmarks/gpu.ipynb", GPU_WORKFLOW))
+    assert "bash .ci/gpu gpu-report" in notebook and "bash .ci/gpu gpu-report" in workflow
+    for extra in ("cuda12", "cuda13"):  # the wheel that is there: two do not work side by side
+        assert f"echo {extra}" in notebook
+
+
+def test_the_workflow_for_a_gpu_starts_when_somebody_asks_and_may_only_read():
+    """GitHub claims the concurrency of a whole workflow before it looks at ``if``: any label would end a run."""
+    text = (DOCS.parent / GPU_WORKFLOW).read_text()
+    flow = yaml.safe_load(text)
+    assert flow[True] == {"workflow_dispatch": None, "pull_request": {"types": ["labeled"]}}  # YAML takes "on" for true
+    (job,) = flow["jobs"].values()
+    for name, label, starts in (("workflow_dispatch", "", 1), ("pull_request", "gpu", 1), ("pull_request", "docs", 0)):
+        event = SimpleNamespace(label=SimpleNamespace(name=label))
+        github = SimpleNamespace(event_name=name, event=event)
+        assert eval(job["if"].replace("||", "or"), {"github": github}) == starts
+    assert "concurrency" not in flow and job["concurrency"]["cancel-in-progress"]
+    assert flow["permissions"] == {} and job["permissions"] == {"contents": "read"} and "secrets." not in text
 
 
 def test_the_python_of_the_readme_runs_in_order(tmp_path, monkeypatch, capsys):

@@ -41,7 +41,7 @@ def test_everything_automatic_unrolls_the_strip(strip, automatic):
 
 @pytest.mark.parametrize("backend", ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 def test_a_device_finds_what_the_cpu_finds(backend):
-    X = rectangle(900, 4.3, noise=0.1, degree=60)[0]
+    X = rectangle(650, 4.3, noise=0.1, degree=60)[0]
     given = {"n_components": 10, "tol": 1e-12}  # with 1e-8 two sets tie at the smallest bandwidth
     found, expected = (select_coordinates(X, device=device, **given) for device in (backend.device, "cpu"))
     mine, theirs = (s.diagnostics["automatic"] for s in (found, expected))

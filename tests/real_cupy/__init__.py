@@ -59,22 +59,33 @@ def missing() -> str:
 class Preparation(importlib.abc.MetaPathFinder):
     """Prepares CuPy as it is first imported."""
 
+    @contextmanager
+    def out_of_the_way(self) -> Iterator[None]:
+        """Whoever imports CuPy after this has failed is told why as well."""
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+        try:
+            yield
+        except BaseException:
+            sys.meta_path.insert(0, self)
+            raise
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in ("cupy", "cupyx"):
             return None
-        sys.meta_path.remove(self)
-        before_import()
-        if name == "cupyx":  # which imports cupy
-            importlib.import_module("cupy")
-            after_import()
-            return None
+        with self.out_of_the_way():
+            before_import()
+            if name == "cupyx":  # which imports cupy
+                importlib.import_module("cupy")
+                after_import()
+                return None
         spec = importlib.machinery.PathFinder.find_spec(name)
         assert spec is not None and spec.loader is not None
         execute = spec.loader.exec_module
 
         def prepare(module: ModuleType) -> None:
-            execute(module)
-            after_import()
+            with self.out_of_the_way():
+                execute(module)
+                after_import()
 
         spec.loader.exec_module = prepare  # type: ignore[method-assign]
         return spec
