@@ -22,7 +22,7 @@ from .base import Backend, ran_out_of_memory
 from .kernels import plain
 from .kernels.cuda import launch
 
-ROWS = 256  # of each audit
+ROWS = 256  # of each audit; of few points a share, as plain code takes some 20 times as long for each
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
 PIECE_BYTES = 1 << 20, 8 << 20  # of differences between points, at least and at most
 # roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are rounded together
@@ -120,9 +120,14 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 
+def audited_rows(n: int) -> np.ndarray:
+    """Return the rows of an audit: few enough that it takes less time than what it checks."""
+    return sample_rows(n, min(ROWS, max(16, n // 40)), n)
+
+
 def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], backend: Backend) -> float:
     """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
-    xp, sampled = backend.xp, backend.asarray(sample_rows(len(Y), ROWS, len(Y)))
+    xp, sampled = backend.xp, backend.asarray(audited_rows(len(Y)))
     P, (U, sigma) = laplacian.operator.matrix, tangents
     Y = Y.astype(U.dtype, copy=False)
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
@@ -141,7 +146,7 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
     if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(scores.best_scores.sum())):
         return math.inf
     sets, per_row = backend.asarray(subsets), plain.score_bytes(len(subsets), size, d)
-    rows = backend.asarray(sample_rows(len(U), ROWS, len(U)))[: max(1, int(backend.block_bytes() / per_row))]
+    rows = backend.asarray(audited_rows(len(U)))[: max(1, int(backend.block_bytes() / per_row))]
     sample = xp.ascontiguousarray(U[rows])
     totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=scores.best.dtype), xp.empty(len(rows))
     kernels.score_block(sample, sets, totals, number, value)
@@ -160,7 +165,7 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 
 def audit_products(K: Any, backend: Backend) -> float:
     """Return how far ``spmm`` of a seeded vector is off on sampled rows, in units of that of absolute values."""
-    xp, rows = backend.xp, backend.asarray(sample_rows(K.shape[0], ROWS, K.shape[0]))
+    xp, rows = backend.xp, backend.asarray(audited_rows(K.shape[0]))
     vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
     ends, slots = row_slots(K.indptr, rows)

@@ -53,7 +53,7 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
     from ..parameters.automatic import NEARLY_ALL
     from ..parameters.dimension import SAMPLE_SIZE
     from ..parameters.distances import degree_bandwidth, mean_degree, own_shares, sampled_distances
-    from ..parameters.scan import CHEAP, FACTORS, THIN_FROM, THINNED, unsuitable
+    from ..parameters.scan import FACTORS, THIN_FROM, THINNED, unsuitable
     from ..parameters.trial import FEW
 
     whole = len(points) <= NEARLY_ALL * SAMPLE_SIZE
@@ -71,12 +71,11 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
         return Work(share * points, share * points / n * degree, times * (1 + NOISY * float(staying) * n / points))
 
     def often(factor: float) -> float:
-        return PERHAPS if n > CHEAP and (factor > 1 or (factor < 1 and whole)) else 1.0
+        return PERHAPS if factor > 1 or (factor < 1 and whole) else 1.0
 
     factors = [factor for factor in FACTORS if not unsuitable(factor * centre, centre, distances, self_loops)]
     trials = [work(factor, factor > 1 and n > THIN_FROM, times=often(factor)) for factor in factors]
-    if n > CHEAP:
-        trials.append(work(factors[-2 if len(factors) > 1 else -1], thin=False, times=AGAIN))
+    trials.append(work(factors[-2 if len(factors) > 1 else -1], thin=False, times=AGAIN))
     if whole:
         return [*trials, work(1.0, thin=False, times=0.0)]
     grown = np.log(mean_degree(distances, 2**0.5 * centre) / max(1.0, mean_degree(distances, centre / 2**0.5)))
