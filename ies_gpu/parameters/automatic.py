@@ -88,8 +88,8 @@ def calibrate(
     run.audit.update(chosen.run.audit)
     report, reasons = describe(tried, dimension, d, chosen, options.automatic, hints)
     run.log.keep(reasons)
-    known, more = Fit(chosen.graph, chosen.embedding, chosen.tangents), {"sample_size": len(Z), "carried": carried}
-    return Found(replace(chosen.run.options, subset_size=s), report | more, known, search)
+    known, more = Fit(chosen.graph, chosen.embedding, chosen.tangents), {"sample_size": len(Z), "columns": Z.shape[1]}
+    return Found(replace(chosen.run.options, subset_size=s), report | more | {"carried": carried}, known, search)
 
 
 def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
