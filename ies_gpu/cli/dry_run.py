@@ -17,7 +17,7 @@ ASSUMED = 600  # neighbours where neither bandwidth nor metric tell them: the mo
 PERHAPS = 0.25  # of a trial that is needed only where the middle one leaves something visible
 AGAIN = 0.15, 0.5  # of a trial on all points at a wide bandwidth: few make one, more where noise rules out narrow ones
 NOISY = 12.0  # times the part of a walk that stays where it is: by so much longer such a graph takes
-JUDGED = 8e-5, 1e-6  # seconds of one thread for each point, and for each number of it, to compare what trials explain
+JUDGED = 8e-5, 5e-7  # seconds of one thread for each point, and for each number of it, to compare what trials explain
 
 
 def degree_of(points: Any, args: argparse.Namespace) -> float | None:

@@ -32,7 +32,7 @@ NARROW = 1.25  # neighbouring bandwidths that lose so many times as much make th
 UNFOLDED = 0.05  # of a direction that a map without a fold may lose more than one with a fold
 VISIBLE = 0.1  # if it is also so much of a direction
 GAINED = 0.9  # times what the one before it loses: if a bandwidth loses more, none beyond it is tried
-POOR = 0.27  # of a direction: only what loses more is worth trying bandwidths between two
+POOR = 0.27, 0.9  # of a direction: what loses less needs no bandwidths between two, and what loses more has no shape
 SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered visibly
 # where more than the first is lost, one more coordinate pays that leaves less than the second of it
 REGAINED = 0.3, 0.6
@@ -41,6 +41,7 @@ THIN_FROM = 4_000  # points up to which wide bandwidths are tried on all
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
 THINNED = 1.5
+IN_PARTS = "the graph falls into parts"
 UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
 FEW_DIMS = 2  # in more dimensions, few points look uneven by chance
 SHARES = (5, 95)  # percentiles of the points, by their density
@@ -98,7 +99,7 @@ class Scan:
     @cached_property
     def may_miss_the_best(self) -> bool:
         """Whether a better bandwidth may lie between two: only a poor one is doubted."""
-        return self.best(self.size).lost_by_planes(self.size) > POOR and self.is_narrow(self.size)
+        return POOR[0] < self.best(self.size).lost_by_planes(self.size) <= POOR[1] and self.is_narrow(self.size)
 
     def between(self, s: int) -> list[float]:
         """Return the bandwidths half way from the best trial to the next."""
@@ -170,7 +171,7 @@ class Scan:
             return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
         how = "" if self.best(s).run.options.self_loops else " without self-loops"
         facts = f"no other was tried{how}, and it loses {lost:.3g} of a direction"
-        return Judged("high" if self.is_enough else "fair" if lost <= POOR else "low", facts)
+        return Judged("high" if self.is_enough else "fair" if lost <= POOR[0] else "low", facts)
 
     def judge_size(self) -> Judged:
         """Return how sure the number of coordinates is."""
@@ -208,12 +209,16 @@ def scan(
     Of many points, wider ones are tried on a part: with all, they would take three quarters of the time on a surface.
     """
     failure: DisconnectedGraphError | None = None
+    parted, count = 0.0, len(bandwidths) + (not tried.is_sample and len(X) > THIN_FROM)  # the last one may be repeated
     kernels, centre = run.backend.kernels, tried.centre
     for number, eps in enumerate(sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre)))):
-        within = partial(show_trial, run.log.progress, number, len(bandwidths))
+        within = partial(show_trial, run.log.progress, number, count)
         within("eigenvectors", 0, 1)
         if reason := unsuitable(eps, centre, distances, run.options.self_loops) or needless(eps, tried):
             tried.left_out[eps] = reason
+            continue
+        if eps < parted:  # a narrower bandwidth joins no more
+            tried.left_out[eps] = IN_PARTS
             continue
         log = HeldLog(progress=within)
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
@@ -224,7 +229,7 @@ def scan(
                 new = trial(X, eps, d, run, log := HeldLog(progress=within), disconnected)
             tried = with_trial(tried, new)
         except DisconnectedGraphError as error:
-            tried.left_out[eps], failure = "the graph falls into parts", error
+            tried.left_out[eps], failure, parted = IN_PARTS, error, max(parted, eps)
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
             kernels = run.backend.kernels
             for finding in log.findings:
@@ -237,7 +242,8 @@ def scan(
             tried.left_out[t.bandwidth] = f"its largest part holds only {t.share:.1%} of the points"
     tried = replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
     while not tried.is_sample and (thin := tried.best(tried.size)).is_thin:  # the best is to be one of all points
-        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(), disconnected))
+        within = partial(show_trial, run.log.progress, count - 1, count)
+        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(progress=within), disconnected))
     return tried
 
 

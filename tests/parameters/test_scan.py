@@ -136,4 +136,6 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     for k in (1, -1):
         both = with_trial(both, whole(bandwidth=2 ** (0.25 * k), lost=lambda s: 0.5))
     assert [t.bandwidth for t in both.trials] == sorted(2 ** (0.25 * k) for k in (-2, -1, 0, 1, 2))
+    assert replace(narrow, sizes=(2, 2)).may_miss_the_best
+    assert not scanned({2: 1.4}, {2: 0.95}, {2: 1.4}, largest=2).may_miss_the_best
     assert both.best(2).lost(2) == 0.4 and both.beside(2) == pytest.approx(1.5)  # a step away, as before

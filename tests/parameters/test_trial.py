@@ -1,6 +1,7 @@
 """Wide bandwidths tried on some of the points: what that measures, what it costs, and that the choice is a full fit."""
 
 from contextlib import contextmanager
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -107,3 +108,21 @@ def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
     np.testing.assert_allclose(given.coordinates, found.coordinates, atol=1e-8)
     row = next(row for row in report["scan"] if row["bandwidth"] == report["bandwidth"])
     assert row["fvu"] == report["fvu"] and row["mean_degree"] == found.diagnostics["mean_degree"]
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_where_a_bandwidth_leaves_parts_no_narrower_one_is_tried(monkeypatch):
+    tried, laplacian_of = [], trials.laplacian_of
+
+    @wraps(laplacian_of)
+    def counting(given, options, do):
+        tried.append(options.bandwidth)
+        return laplacian_of(given, options, do=do)
+
+    monkeypatch.setattr(trials, "laplacian_of", counting)
+    X = rectangle(1000, 3.1, degree=60)[0]
+    two = np.vstack([X[:500], X[500:] + [0, 1.75, 0]])  # joined by the widest alone
+    found = select_coordinates(two, n_components=8, intrinsic_dim=2, subset_size=2, device="cpu")
+    report = found.diagnostics["automatic"]
+    assert min(eps for eps in tried if eps != "local") == report["degree_bandwidth"]
+    assert [row["reason"] for row in report["left_out"]] == ["the graph falls into parts"] * 4
