@@ -129,11 +129,15 @@ class Scan:
         return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
 
     def regains(self, s: int) -> bool:
-        """Return whether s coordinates lose a direction, and one more brings most of it back."""
-        lost = self.best(s).lost_by_planes(s)
+        """Return whether s coordinates lose a direction by means and planes, and one more brings most of it back."""
+        least, part = REGAINED
+        best = self.best(s)
         # of a curve, the ends alone are flat in one coordinate
-        can_regain = s > 1 and lost > REGAINED[0] and self.can_search(s + 1)
-        return can_regain and self.best(s + 1).lost_by_planes(s + 1) < REGAINED[1] * lost
+        if s == 1 or min(best.lost(s), best.lost_by_planes(s)) <= least or not self.can_search(s + 1):
+            return False
+        more = self.best(s + 1)
+        planes = more.lost_by_planes(s + 1) < part * best.lost_by_planes(s)
+        return planes and more.lost(s + 1) < part * best.lost(s)
 
     def can_search(self, s: int) -> bool:
         """Return whether the sets of s coordinates can be enumerated."""
@@ -318,7 +322,7 @@ def try_local_bandwidth(
         return fixed
     if fixed is not None and not only_one:
         best = fixed.best(fixed.size)
-        if fixed.is_enough or (best.share == 1 and best.limit(fixed.size).value <= SMALL):
+        if best.share == 1 and best.limit(fixed.size).value <= SMALL:  # nothing visible is left of all points
             return fixed
     try:
         only = trial(Z, LOCAL, d, run, HeldLog(), way)
