@@ -22,7 +22,7 @@ from .base import Backend, ran_out_of_memory
 from .kernels import plain
 from .kernels.cuda import launch
 
-ROWS = 256  # of each audit
+ROWS = 256  # of each audit; of few points a share, as plain code takes some 20 times as long for each
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
 PIECE_BYTES = 1 << 20, 8 << 20  # of differences between points, at least and at most
 # roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are rounded together
@@ -119,6 +119,11 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     return largest((fewest - counts) / most, (counts - most) / most, apart)
 
 
+def audited_rows(n: int) -> np.ndarray:
+    """Return the rows of an audit: few enough that it takes less time than what it checks."""
+    return sample_rows(n, min(ROWS, max(16, n // 40)), n)
+
+
 def rows_on_host(matrix: Array, rows: np.ndarray, backend: Backend) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return some rows of a CSR on the host, as one of their own: where they begin and end, columns, entries."""
     ends, slots = row_slots(backend.to_host(matrix.indptr), rows)
@@ -135,7 +140,7 @@ def all_finite(backend: Backend, *arrays: Array) -> bool:
 
 def audit_tangents(laplacian: Any, Y: Array, tangents: tuple[Array, Array], backend: Backend) -> float:
     """Return the largest difference over sampled rows; numbers that are not finite count in every row."""
-    sampled, host, (U, sigma) = sample_rows(len(Y), ROWS, len(Y)), backend.to_host, tangents
+    sampled, host, (U, sigma) = audited_rows(len(Y)), backend.to_host, tangents
     Y = Y.astype(U.dtype, copy=False)
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
     worst = 0.0 if all_finite(backend, U, sigma) else math.inf
@@ -158,7 +163,7 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
     if not all_finite(backend, scores.totals, scores.best_scores):
         return math.inf
     sets, at_once = backend.asarray(subsets), min(backend.block_bytes(), PART_BYTES)
-    rows = sample_rows(len(U), ROWS, len(U))[: max(1, int(at_once / plain.score_bytes(len(subsets), size, d)))]
+    rows = audited_rows(len(U))[: max(1, int(at_once / plain.score_bytes(len(subsets), size, d)))]
     places = backend.asarray(rows)
     sample = xp.ascontiguousarray(U[places])
     totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=scores.best.dtype), xp.empty(len(rows))
@@ -179,6 +184,7 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 
 def audit_products(K: Any, backend: Backend) -> float:
     """Return how far ``spmm`` of a seeded vector is off on sampled rows, in units of that of absolute values."""
+<<<<<<< HEAD
     rows, vector = (
         sample_rows(K.shape[0], ROWS, K.shape[0]),
         np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]),
@@ -188,6 +194,16 @@ def audit_products(K: Any, backend: Backend) -> float:
     scale, apart = plain.spmm(*some, np.abs(vector)), np.abs(plain.spmm(*some, vector) - found)
     worst = largest(apart / np.where(scale > 0, scale, 1))
     return worst if all_finite(backend, product) else math.inf
+=======
+    xp, rows = backend.xp, backend.asarray(audited_rows(K.shape[0]))
+    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
+    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
+    ends, slots = row_slots(K.indptr, rows)
+    some = ends, K.indices[slots], K.data[slots]
+    scale, apart = plain.spmm(*some, xp.abs(vector)), xp.abs(plain.spmm(*some, vector) - product[rows])
+    worst = largest(apart / xp.where(scale > 0, scale, 1))
+    return worst if bool(xp.isfinite(product.sum())) else math.inf
+>>>>>>> h10-auto
 
 
 def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 LONG = 20.0  # seconds from which on a run is announced
 QUERIES = 100  # points whose neighbours are counted
 ASSUMED = 600  # neighbours where neither bandwidth nor metric tell them: the most to aim for
-PERHAPS = 0.25  # of a trial that many points need only where the middle one leaves something visible
-AGAIN = 0.15  # of a trial on all points at a wide bandwidth: some runs make one, most skip what is wide
+PERHAPS = 0.25  # of a trial that is needed only where the middle one leaves something visible
+AGAIN = 0.15, 0.5  # of a trial on all points at a wide bandwidth: few make one, more where noise rules out narrow ones
 NOISY = 12.0  # times the part of a walk that stays where it is: by so much longer such a graph takes
-JUDGED = 5e-5, 3e-6  # seconds of one thread for each point, and for each number of it, to compare what trials explain,
-OFTEN = 3.0  # times as long for few points, which are split into halves more often
+JUDGED = 8e-5, 5e-7  # seconds of one thread for each point, and for each number of it, to compare what trials explain
 
 
 def degree_of(points: Any, args: argparse.Namespace) -> float | None:
@@ -45,22 +44,27 @@ class Work(NamedTuple):
     times: float
 
 
-def expected_trials(points: Any, self_loops: bool) -> list[Work]:
-    """Return the trials that an automatic run will make, by the rules of its scan; the last one is of all points."""
+def expected_trials(points: Any, self_loops: bool) -> tuple[list[Work], int]:
+    """Return the trials that an automatic run will make, by the rules of its scan, and the columns it will work in.
+
+    The last trial is of all points.
+    """
     import numpy as np
 
     from ..backend.array import sample_rows
+    from ..embedding.graph import essential_columns
     from ..parameters.automatic import NEARLY_ALL
     from ..parameters.dimension import SAMPLE_SIZE
     from ..parameters.distances import degree_bandwidth, mean_degree, own_shares, sampled_distances
-    from ..parameters.scan import CHEAP, FACTORS, THIN_FROM, THINNED, unsuitable
+    from ..parameters.scan import FACTORS, THIN_FROM, THINNED, unsuitable
     from ..parameters.trial import FEW
 
     whole = len(points) <= NEARLY_ALL * SAMPLE_SIZE
     n = len(points) if whole else SAMPLE_SIZE
     Z = np.asarray(points[sample_rows(len(points), n, 0)], float)
     if n < 3 or not np.isfinite(Z).all() or bool((Z[0] == Z).all()):  # the run will refuse them
-        return []
+        return [], Z.shape[1]
+    Z = essential_columns(Z)
     distances = sampled_distances(Z, queries=QUERIES)
     centre = degree_bandwidth(distances)
     around = mean_degree(distances, centre)
@@ -71,24 +75,25 @@ def expected_trials(points: Any, self_loops: bool) -> list[Work]:
         return Work(share * points, share * points / n * degree, times * (1 + NOISY * float(staying) * n / points))
 
     def often(factor: float) -> float:
-        return PERHAPS if n > CHEAP and (factor > 1 or (factor < 1 and whole)) else 1.0
+        return PERHAPS if factor > 1 or (factor < 1 and whole) else 1.0
 
     factors = [factor for factor in FACTORS if not unsuitable(factor * centre, centre, distances, self_loops)]
     trials = [work(factor, factor > 1 and n > THIN_FROM, times=often(factor)) for factor in factors]
-    if n > CHEAP:
-        trials.append(work(factors[-2 if len(factors) > 1 else -1], thin=False, times=AGAIN))
+    is_noisy = factors[0] >= 1
+    trials.append(work(factors[-2 if len(factors) > 1 else -1], thin=False, times=AGAIN[is_noisy]))
     if whole:
-        return [*trials, work(1.0, thin=False, times=0.0)]
+        return [*trials, work(1.0, thin=False, times=0.0)], Z.shape[1]
     grown = np.log(mean_degree(distances, 2**0.5 * centre) / max(1.0, mean_degree(distances, centre / 2**0.5)))
     dimension = max(1.0, grown / np.log(2))
-    shrunk = factors[0] * float((len(points) / n) ** (-1 / (dimension + 4)))  # of the narrowest, which is often enough
-    return [*trials, work(shrunk, False, len(points))]
+    # of the narrowest, which is often enough; among noise a wider one wins
+    shrunk = factors[0] * 2 ** (0.25 * is_noisy) * float((len(points) / n) ** (-1 / (dimension + 4)))
+    return [*trials, work(shrunk, False, len(points))], Z.shape[1]
 
 
 def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Estimate]:
     """Return the size of a job, and what it needs with the scan for a bandwidth if that must be found."""
     from ..backend.cpu import available_threads
-    from ..parameters.trial import FEW_SPLITS
+    from ..choice.faults import SAMPLE
     from ..resources import LOADING, estimate_resources
 
     n, columns = points.shape
@@ -98,16 +103,17 @@ def estimate(points: Any, args: argparse.Namespace) -> tuple[dict[str, Any], Est
     asked |= {"subset_size": d if args.subset_size == "auto" else args.subset_size}
     asked |= {"device": "cpu" if args.device == "auto" else args.device}
     asked |= {name: getattr(args, name) for name in ("n_components", "dtype", "memory_limit")}
-    trials = expected_trials(points, args.self_loops) if degree is None and args.metric == "euclidean" else []
+    is_tried = degree is None and args.metric == "euclidean"
+    trials, left = expected_trials(points, args.self_loops) if is_tried else ([], columns)
     assumed = trials[-1].degree if trials else min(ASSUMED, 0.06 * n)
     about = {"n": n, "dim": columns, "degree": degree or assumed, "degree_known": degree is not None}
     found = estimate_resources(n=n, degree=about["degree"], **asked)
     if trials:
+        asked["dim"] = left
         each = [estimate_resources(n=round(work.n), degree=work.degree, **asked) for work in trials]
         largest, seconds = max(each, key=lambda one: one.peak_bytes), None
         if found.seconds is not None:
-            often = OFTEN if n < FEW_SPLITS[1] else 1.0
-            seconds = LOADING + often * (JUDGED[0] + JUDGED[1] * columns) * min(n, FEW_SPLITS[1]) / threads
+            seconds = LOADING + (JUDGED[0] + JUDGED[1] * left) * min(n, SAMPLE) / threads
             seconds += sum(w.times * ((one.seconds or LOADING) - LOADING) for w, one in zip(trials, each, strict=True))
         most = {name: max(getattr(found, name), getattr(largest, name)) for name in ("peak_bytes", "request_bytes")}
         found = found._replace(stages={"scan": largest.peak_bytes} | found.stages, seconds=seconds, **most)

@@ -324,20 +324,25 @@ def essential_columns(X: Array) -> Array:
     Of many columns only, and where at most half of them are left; X itself otherwise. Points move by about ``LOST`` of
     their distance from the mean, and none by more than ten times that, so that squared distances change by 1e-10 of it.
     """
-    xp, D = backend_of(X).xp, X.shape[1]
-    if not MANY < D <= WIDE or len(X) < 2:
+    xp, (n, D) = backend_of(X).xp, X.shape
+    if D <= MANY or n < 2:
         return X
-    sample = X[:: max(1, len(X) // 4_000)]
+    # of very many columns, the axes come from fewer rows, which tell less of the others
+    sample, lost = (X[:: max(1, n // 4_000)], LOST) if D <= WIDE else (X[:: -(-n // WIDE)], LOST / 30)
     centre = sample.mean(axis=0)
     axes = leading_axes(sample, D)
     squares = ((sample - centre) @ axes) ** 2
     left = xp.cumsum(squares.sum(axis=0)[::-1])[::-1]
-    kept = int((left > LOST**2 * left[0]).sum())
-    if 2 * kept > D:
+    axes = axes[:, : int((left > lost**2 * left[0]).sum())]
+    if 2 * axes.shape[1] > D:
         return X
-    Z = (X - centre) @ axes[:, :kept]
-    lost = ((X - centre) ** 2).sum(axis=1) - (Z * Z).sum(axis=1)
-    return Z if float(lost.max()) <= 100 * LOST**2 * float(squares.sum(axis=1).mean()) else X
+    most, Z = 100 * LOST**2 * float(squares.sum(axis=1).mean()), X
+    for rows in (X[n // 64 :: max(1, n // 32)], X):  # a few first, which end it where points extend everywhere
+        rows = rows - centre
+        Z = rows @ axes
+        if float(((rows**2).sum(axis=1) - (Z * Z).sum(axis=1)).max()) > most:
+            return X
+    return Z
 
 
 def pieces(X: Array) -> Iterator[Array]:

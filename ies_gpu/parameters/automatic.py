@@ -18,7 +18,7 @@ from ..run.run import Fit, HeldLog, Inputs, Log, Run, checked_points
 from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
 from .distances import Distances, degree_bandwidth, sampled_distances
 from .judgement import CLOSE, CROWDED
-from .scan import CHEAP, FACTORS, SHARE, UNFOLDED, Scan, scan, sizes_to_compare, try_local_bandwidth
+from .scan import FACTORS, SHARE, UNFOLDED, Scan, scan, sizes_to_compare, try_local_bandwidth
 from .trial import Trial, trial
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
@@ -88,20 +88,20 @@ def calibrate(
     run.audit.update(chosen.run.audit)
     report, reasons = describe(tried, dimension, d, chosen, options.automatic, hints)
     run.log.keep(reasons)
-    known, more = Fit(chosen.graph, chosen.embedding, chosen.tangents), {"sample_size": len(Z), "carried": carried}
-    return Found(replace(chosen.run.options, subset_size=s), report | more, known, search)
+    known, more = Fit(chosen.graph, chosen.embedding, chosen.tangents), {"sample_size": len(Z), "columns": Z.shape[1]}
+    return Found(replace(chosen.run.options, subset_size=s), report | more | {"carried": carried}, known, search)
 
 
 def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int, seen: Seen) -> Found | None:
     """Return what is found without self-loops, where many coordinates are stray with them; None if that is no better.
 
-    With a loop, a walk stays at a point that hangs by a thread. Of many points only the best bandwidth is tried again.
+    With a loop, a walk stays at a point that hangs by a thread. Only the best bandwidth is tried again.
     """
     stray, limit = len(stray_coordinates(chosen.embedding.vectors)), CROWDED * len(chosen.embedding.eigenvalues)
     if stray <= limit or not run.options.self_loops or isinstance(chosen.run.options.bandwidth, str):
         return None
-    log, is_slow = HeldLog(run.log), CHEAP < len(X) <= NEARLY_ALL * sample_size
-    factors = (chosen.bandwidth / seen[1],) if is_slow else FACTORS
+    log, whole = HeldLog(run.log), len(X) <= NEARLY_ALL * sample_size
+    factors = (chosen.bandwidth / seen[1],) if whole else FACTORS
     bare = run.apart(replace(run.options, self_loops=False), log, run.audit)
     found = calibrate(bare, X, sample_size, seen=seen, factors=factors)
     assert found.fit is not None
@@ -131,7 +131,7 @@ def compare_bandwidths(
     failure: DisconnectedGraphError | None = None
     fixed: Scan | None = None
     for way in ways:
-        start = Scan((), {}, centre, sizes_to_compare(d, run.options), has_many=len(Z) > CHEAP, is_sample=not whole)
+        start = Scan((), {}, centre, sizes_to_compare(d, run.options), is_sample=not whole)
         try:
             found = run(scan, run, Z, start, bandwidths, distances, d, way)
             if found.may_miss_the_best:
@@ -142,9 +142,10 @@ def compare_bandwidths(
         fixed = found
         if not fixed.is_alone:
             break
-    tried = try_local_bandwidth(run, Z, centre, distances, d, ways[-1], fixed, failure)
-    if tried is not None:
-        return tried
+    if len(bandwidths) > 1 or fixed is None:
+        fixed = try_local_bandwidth(run, Z, centre, distances, d, ways[-1], fixed, failure)
+    if fixed is not None:
+        return fixed
     assert failure is not None
     if failure.parts:
         raise failure

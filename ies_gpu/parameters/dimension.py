@@ -18,6 +18,7 @@ THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
 DIRECTIONS = 12  # of the spectrum
 WIDEST = 50  # columns in which it is computed; of more, as many principal components
+SCALES = (1, 1), (2, 4)  # and of how many sampled points one is used: the wider one only refutes
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
 
@@ -90,7 +91,7 @@ def estimate_dimension(
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
 
 
-def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarray:
+def local_spectrum(X: Array, distances: Distances, bandwidth: float, every: int = 1) -> np.ndarray:
     """Return mean local variances in units of ``eps^2 / 2`` along the directions of largest variance: (at most 12,).
 
     On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. The directions
@@ -102,7 +103,7 @@ def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarr
     host = backend.to_host(X - X[:1])
     host = host @ leading_axes(host, WIDEST) if X.shape[1] > WIDEST else host
     total, count = np.zeros(size), 0
-    for query in range(len(distances.rows)):  # a fixed number of sampled points, not all
+    for query in range(0, len(distances.rows), every):  # a fixed number of sampled points, not all
         near, weights = (backend.to_host(part) for part in neighbours_of(distances, query, bandwidth))
         if len(near) < 4:
             continue
@@ -137,7 +138,7 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
         X = X[backend_of(X).asarray(np.sort(first))]
         distances = sampled_distances(X)
     bandwidth = degree_bandwidth(distances) if bandwidth is None else bandwidth
-    spectrum, wider = (local_spectrum(X, distances, scale * bandwidth) for scale in (1, 2))
+    spectrum, wider = (local_spectrum(X, distances, scale * bandwidth, every) for scale, every in SCALES)
     value = max(1, int((spectrum >= THRESHOLD).sum()))
     doubtful = tuple(float(v) for v in spectrum if DOUBTFUL[0] <= v <= DOUBTFUL[1])
     shown = ", ".join(f"{v:.2f}" for v in spectrum[: value + 2])

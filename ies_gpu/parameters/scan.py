@@ -24,24 +24,24 @@ STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
 TIE = 1.01  # equally good: the bandwidth nearest to the rule of neighbours is taken;
-ALIKE = 0.01  # of many points also if it loses so much more of a direction
+ALIKE = 0.01  # also if it loses so much more of a direction
 FALL = 0.01  # one more coordinate must explain this much more of the variance, however many points there are
 SHEETS = 0.45  # share of points near whose place in the map others lie too: from here on the map has several sheets
 LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
 NARROW = 1.25  # neighbouring bandwidths that lose so many times as much make the choice a narrow one,
 UNFOLDED = 0.05  # of a direction that a map without a fold may lose more than one with a fold
 VISIBLE = 0.1  # if it is also so much of a direction
-GAINED = 0.9  # times what the next wider one loses: if a bandwidth loses more, no narrower one is tried on many points
-POOR = 0.27  # of a direction: only what loses more is worth trying bandwidths between two of many points
+GAINED = 0.9  # times what the one before it loses: if a bandwidth loses more, none beyond it is tried
+POOR = 0.27, 0.9  # of a direction: what loses less needs no bandwidths between two, and what loses more has no shape
 SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered visibly
 # where more than the first is lost, one more coordinate pays that leaves less than the second of it
 REGAINED = 0.3, 0.6
 SIZED = 20_000  # sets that may be scored for a size
-CHEAP = 5_000  # points up to which all bandwidths are tried, however well the first ones explain,
-THIN_FROM = 4_000  # and up to which wide ones are tried on all
+THIN_FROM = 4_000  # points up to which wide bandwidths are tried on all
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
 THINNED = 1.5
+IN_PARTS = "the graph falls into parts"
 UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
 FEW_DIMS = 2  # in more dimensions, few points look uneven by chance
 SHARES = (5, 95)  # percentiles of the points, by their density
@@ -60,13 +60,12 @@ class Scan:
     sizes: tuple[int, int]  # the smallest and the largest number of coordinates to compare
     is_local: bool = False
     rival: Scan | None = None
-    has_many: bool = False  # points, so that each trial takes long
     is_sample: bool = False  # of more points, on which a narrow bandwidth saves more time than it takes here
 
     def best(self, s: int) -> Trial:
         """Return the trial that loses least, or little more without a fold; of equals, the nearest to the centre."""
         least = min(t.lost(s) for t in self.trials)
-        close = [t for t in self.trials if t.lost(s) <= max(TIE * least, least + ALIKE * self.has_many)]
+        close = [t for t in self.trials if t.lost(s) <= max(TIE * least, least + ALIKE)]
         best = min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
         if not best.is_folded(s):
             return best
@@ -87,10 +86,10 @@ class Scan:
 
     @cached_property
     def is_enough(self) -> bool:
-        """Whether, of many points, the best trial has nearly all and loses nothing visible."""
+        """Whether the best trial has nearly all points and, as the verdict will see it, loses nothing visible."""
         best, s = self.best(self.size), self.size
-        is_full = self.has_many and not best.is_thin and best.share >= SHARE
-        return is_full and best.lost(s) <= VISIBLE and not best.is_folded(s)
+        is_full = not best.is_thin and best.share >= SHARE
+        return is_full and best.lost_by_planes(s) <= VISIBLE and not best.is_folded(s)
 
     @property
     def is_alone(self) -> bool:
@@ -99,14 +98,13 @@ class Scan:
 
     @cached_property
     def may_miss_the_best(self) -> bool:
-        """Whether a better bandwidth may lie between two; of many points, only a poor one is doubted."""
-        s = self.size
-        return self.is_narrow(s) and (not self.has_many or self.best(s).lost(s) > POOR)
+        """Whether a better bandwidth may lie between two: only a poor one is doubted."""
+        return POOR[0] < self.best(self.size).lost_by_planes(self.size) <= POOR[1] and self.is_narrow(self.size)
 
     def between(self, s: int) -> list[float]:
-        """Return the bandwidths half way from the best trial to the next; of few points, from each to the next."""
+        """Return the bandwidths half way from the best trial to the next."""
         best = self.best(s)
-        pairs = [pair for pair in pairwise(self.trials) if best in pair or not self.has_many]
+        pairs = [pair for pair in pairwise(self.trials) if best in pair]
         return [float(np.sqrt(a.bandwidth * b.bandwidth)) for a, b in pairs]
 
     @cached_property
@@ -125,17 +123,21 @@ class Scan:
         best = self.best(s)
         if step == 1 and self.regains(s):
             return True
-        if (step == 2 and best.limit(s).value <= 2 * FALL) or (gain := self.gain(s, step)).value <= step * FALL:
+        if best.limit(s).value <= step * FALL or (gain := self.gain(s, step)).value <= step * FALL:
             return False
         # few points tell a gain only to a resolution, and several sheets in any case
         return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
 
     def regains(self, s: int) -> bool:
-        """Return whether s coordinates lose a direction, and one more brings most of it back."""
-        lost = self.best(s).lost(s)
+        """Return whether s coordinates lose a direction by means and planes, and one more brings most of it back."""
+        least, part = REGAINED
+        best = self.best(s)
         # of a curve, the ends alone are flat in one coordinate
-        can_regain = s > 1 and lost > REGAINED[0] and self.can_search(s + 1)
-        return can_regain and self.best(s + 1).lost(s + 1) < REGAINED[1] * lost
+        if s == 1 or min(best.lost(s), best.lost_by_planes(s)) <= least or not self.can_search(s + 1):
+            return False
+        more = self.best(s + 1)
+        planes = more.lost_by_planes(s + 1) < part * best.lost_by_planes(s)
+        return planes and more.lost(s + 1) < part * best.lost(s)
 
     def can_search(self, s: int) -> bool:
         """Return whether the sets of s coordinates can be enumerated."""
@@ -149,7 +151,10 @@ class Scan:
         """
         if not self.can_search(s + step):
             return Estimated(0.0, 0.0)
-        fewer, more = self.best(s).limit(s), self.best(s + step).limit(s + step)
+        fewer = self.best(s).limit(s)
+        if fewer.value + 2 * fewer.error <= FALL:  # no more than that can be gained, so nobody need look
+            return fewer
+        more = self.best(s + step).limit(s + step)
         return Estimated(fewer.value - more.value, float(np.hypot(fewer.error, more.error)), fewer.resolution)
 
     def judge_bandwidth(self) -> Judged:
@@ -170,7 +175,7 @@ class Scan:
             return Judged("low", "no other bandwidth gave a connected graph to compare with", only_one)
         how = "" if self.best(s).run.options.self_loops else " without self-loops"
         facts = f"no other was tried{how}, and it loses {lost:.3g} of a direction"
-        return Judged("high" if lost <= VISIBLE else "fair" if lost <= POOR else "low", facts)
+        return Judged("high" if self.is_enough else "fair" if lost <= POOR[0] else "low", facts)
 
     def judge_size(self) -> Judged:
         """Return how sure the number of coordinates is."""
@@ -178,7 +183,7 @@ class Scan:
         if not self.can_search(s + 1):
             return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
         gain, error, _ = self.gain(s)
-        facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, "
+        facts = f"one more coordinate would explain up to {gain:.3f} more of the variance (threshold {FALL}, "
         facts += f"error {error:.3f})"
         if s == self.sizes[1] and self.pays(s, 1):
             text = f"even {s} coordinates, the most that were tried, may be too few"
@@ -208,12 +213,16 @@ def scan(
     Of many points, wider ones are tried on a part: with all, they would take three quarters of the time on a surface.
     """
     failure: DisconnectedGraphError | None = None
+    parted, count = 0.0, len(bandwidths) + (not tried.is_sample and len(X) > THIN_FROM)  # the last one may be repeated
     kernels, centre = run.backend.kernels, tried.centre
     for number, eps in enumerate(sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre)))):
-        within = partial(show_trial, run.log.progress, number, len(bandwidths))
+        within = partial(show_trial, run.log.progress, number, count)
         within("eigenvectors", 0, 1)
         if reason := unsuitable(eps, centre, distances, run.options.self_loops) or needless(eps, tried):
             tried.left_out[eps] = reason
+            continue
+        if eps < parted:  # a narrower bandwidth joins no more
+            tried.left_out[eps] = IN_PARTS
             continue
         log = HeldLog(progress=within)
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
@@ -224,7 +233,7 @@ def scan(
                 new = trial(X, eps, d, run, log := HeldLog(progress=within), disconnected)
             tried = with_trial(tried, new)
         except DisconnectedGraphError as error:
-            tried.left_out[eps], failure = "the graph falls into parts", error
+            tried.left_out[eps], failure, parted = IN_PARTS, error, max(parted, eps)
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
             kernels = run.backend.kernels
             for finding in log.findings:
@@ -237,7 +246,8 @@ def scan(
             tried.left_out[t.bandwidth] = f"its largest part holds only {t.share:.1%} of the points"
     tried = replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
     while not tried.is_sample and (thin := tried.best(tried.size)).is_thin:  # the best is to be one of all points
-        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(), disconnected))
+        within = partial(show_trial, run.log.progress, count - 1, count)
+        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(progress=within), disconnected))
     return tried
 
 
@@ -267,16 +277,21 @@ def unsuitable(eps: float, centre: float, distances: Distances, self_loops: bool
 
 
 def needless(eps: float, tried: Scan) -> str:
-    """Return why a bandwidth is not worth its time on many points after those that were tried, or nothing."""
-    if not (tried.has_many and tried.trials) or (tried.is_sample and eps < tried.centre):
+    """Return why a bandwidth is not worth its time after those that were tried, or nothing."""
+    if not tried.trials or (tried.is_sample and eps < tried.centre):
         return ""
     s = tried.size
     if tried.is_enough:
         best = tried.best(s)
-        return f"not tried, since {best.bandwidth:.4g} loses only {best.lost(s):.2f} of a direction"
-    narrowest, *others = tried.trials[:2]
-    if others and eps < narrowest.bandwidth and narrowest.lost(s) > GAINED * others[0].lost(s):
-        return f"not tried, since {narrowest.bandwidth:.4g} loses hardly less than {others[0].bandwidth:.4g}"
+        return f"not tried, since {best.bandwidth:.4g} loses only {best.lost_by_planes(s):.2f} of a direction"
+    pairs = []  # the outermost trial on the side of eps, and the one before it
+    if eps < tried.trials[0].bandwidth:
+        pairs = [tried.trials[:2]]
+    elif eps > tried.trials[-1].bandwidth and len(tried.trials) > 2:  # on some noisy sets, only the widest is good
+        pairs = [tried.trials[:-3:-1]]
+    for last, *before in pairs:
+        if before and last.lost(s) > GAINED * before[0].lost(s):
+            return f"not tried, since {last.bandwidth:.4g} loses hardly less than {before[0].bandwidth:.4g}"
     return ""
 
 
@@ -296,7 +311,7 @@ def try_local_bandwidth(
     """Return the trials at fixed bandwidths, or that which follows the density if it explains more by no more.
 
     It is made only where the density is uneven, where all fixed ones but one fall into parts, or where they fail since
-    points have no neighbours; of many points, not where it could hardly explain more. None if neither is there.
+    points have no neighbours; not where it could hardly explain more. None if neither is there.
     """
     options = run.options
     isolated = fixed is None and failure is not None and not failure.parts  # rather than clusters
@@ -305,7 +320,7 @@ def try_local_bandwidth(
         return fixed
     if not (only_one or isolated) and unevenness(distances, d) < UNEVEN:
         return fixed
-    if fixed is not None and not only_one and len(Z) > CHEAP:
+    if fixed is not None and not only_one:
         best = fixed.best(fixed.size)
         if best.share == 1 and best.limit(fixed.size).value <= SMALL:  # nothing visible is left of all points
             return fixed

@@ -24,7 +24,7 @@ from .judgement import is_folded, unexplained_variance
 
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
 SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
-FEW_SPLITS = 10, 5000  # more, since each half tells less
+FEW_SPLITS = 5, 5000  # more, since each half tells less
 OVERLAP_SAMPLE = 2000  # points at most that are looked at for sheets on top of each other
 FEW = 2500  # rows of a thin trial, and no fewer
 NEARLY_ALL = 0.8  # a share of the rows from which on leaving out the others saves too little
@@ -112,6 +112,12 @@ class Trial:
     def lost(self, s: int) -> float:
         """Return what the chosen set of size s loses of the worst direction around a point."""
         return self.run.backend.retried("scan", lambda: self.ground().lost(self.chart(s)[self.looked_at()]))
+
+    @once
+    def lost_by_planes(self, s: int) -> float:
+        """Return the same with points predicted by planes: so few points lose no more than many."""
+        look = partial(self.ground().lost, by_planes=True)
+        return self.run.backend.retried("scan", lambda: look(self.chart(s)[self.looked_at()]))
 
     @once
     def is_folded(self, s: int) -> bool:

@@ -85,12 +85,14 @@ def test_axes_of_wide_points_are_found_from_few_rows(backend, rng, monkeypatch):
 
 def test_columns_that_add_nothing_are_left_out_and_distances_stay(rng):
     X = rng.normal(size=(500, 7)) @ rng.normal(size=(7, 100)) + 1e-7 * rng.normal(size=(500, 100)) + 30.0
-    Z = essential_columns(X)
-    assert Z.shape == (500, 7)
-    np.testing.assert_allclose(pdist(Z), pdist(X), rtol=1e-9)
+    wide = rng.normal(size=(WIDE + 200, 7)) @ rng.normal(size=(7, WIDE + 50))
+    for points, columns in ((X, 7), (wide, 7), (rng.normal(size=(300, WIDE + 50)), 299)):  # no more than points span
+        Z = essential_columns(points)
+        assert Z.shape == (len(points), columns)
+        np.testing.assert_allclose(pdist(Z), pdist(points), rtol=1e-9)
     many = np.concatenate([X] * 20)
     many[1, 3] += 50.0  # a row that no sample has
-    for whole in (rng.normal(size=(500, 100)), X[:, :60], many):
+    for whole in (rng.normal(size=(500, 100)), rng.normal(size=(WIDE + 200, WIDE + 50)), X[:, :60], many):
         assert essential_columns(whole) is whole
 
 

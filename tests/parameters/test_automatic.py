@@ -5,6 +5,7 @@ import pytest
 
 from ies_gpu import DisconnectedGraphError, datasets, estimate_dimension, estimate_parameters, select_coordinates
 from ies_gpu.parameters.judgement import unexplained_variance
+from ies_gpu.parameters.scan import ALIKE
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
 from tests.said import refused, warned
@@ -32,7 +33,7 @@ def test_everything_automatic_unrolls_the_strip(strip, automatic):
     # the blur is drawn at random, so that it differs for a coordinate of the other sign
     assert 0 < found["fvu"] < 0.03
     assert found["fvu"] == pytest.approx(unexplained_variance(X, embedding, blur=0.01), rel=0.1)
-    assert min(row["lost"] for row in found["scan"]) >= found["lost"] / 1.01
+    assert min(row["lost"] for row in found["scan"]) >= found["lost"] - ALIKE
     assert found["local"] is None  # an even density costs no trial of a bandwidth that follows it
     assert automatic.verdict == "sure" and {finding.severity for finding in automatic.findings} <= {"note"}
     assert "automatic" in repr(automatic) and "verdict         sure" in repr(automatic)
@@ -119,7 +120,8 @@ def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted_or_another_ba
             found = select_coordinates(stray, disconnected=way, **given)
         assert len(found.points) == 1000
     # two strips that only the larger bandwidths join: the smaller ones are named with the reason
-    found = select_coordinates(two_strips(1.25), **given)
+    with warned("choice.doubtful"):  # by a narrow neck
+        found = select_coordinates(two_strips(1.5), **given)
     left_out = found.diagnostics["automatic"]["left_out"]
     assert found.diagnostics["graph_components"] == 1
     assert left_out and all("parts" in row["reason"] for row in left_out)

@@ -1,6 +1,7 @@
 """Wide bandwidths tried on some of the points: what that measures, what it costs, and that the choice is a full fit."""
 
 from contextlib import contextmanager
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -25,9 +26,9 @@ def run_of(X, device="cpu", **options):
 
 @pytest.fixture
 def small(monkeypatch):
-    """What counts from 4,000 or 5,000 points on, from 500 on."""
-    for name, value in (("automatic.CHEAP", 500), ("scan.CHEAP", 500), ("scan.THIN_FROM", 500), ("trial.FEW", 250)):
-        monkeypatch.setattr(f"ies_gpu.parameters.{name}", value)
+    """What counts from 4,000 points on, from 500 on."""
+    monkeypatch.setattr("ies_gpu.parameters.scan.THIN_FROM", 500)
+    monkeypatch.setattr("ies_gpu.parameters.trial.FEW", 250)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
@@ -89,7 +90,7 @@ def test_the_trials_of_many_points_take_less_than_three_times_the_entries_of_the
     centre = found.diagnostics["automatic"]["degree_bandwidth"]
     first = {eps / centre: (n, count) for eps, n, count in reversed(entries)}  # the first graph at each bandwidth
     trials_of = {factor: first[factor] for factor in first if min(abs(np.log(factor / np.array(FACTORS)))) < 1e-9}
-    assert len(trials_of) == 4  # the fifth is not worth it
+    assert len(trials_of) == 3  # the widest and the narrowest are not worth it
     assert all((n < 2000) == (factor > 1.1) for factor, (n, _) in trials_of.items())
     assert sum(count for _, count in trials_of.values()) < 3 * first[1.0][1]
 
@@ -107,3 +108,21 @@ def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
     np.testing.assert_allclose(given.coordinates, found.coordinates, atol=1e-8)
     row = next(row for row in report["scan"] if row["bandwidth"] == report["bandwidth"])
     assert row["fvu"] == report["fvu"] and row["mean_degree"] == found.diagnostics["mean_degree"]
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_where_a_bandwidth_leaves_parts_no_narrower_one_is_tried(monkeypatch):
+    tried, laplacian_of = [], trials.laplacian_of
+
+    @wraps(laplacian_of)
+    def counting(given, options, do):
+        tried.append(options.bandwidth)
+        return laplacian_of(given, options, do=do)
+
+    monkeypatch.setattr(trials, "laplacian_of", counting)
+    X = rectangle(1000, 3.1, degree=60)[0]
+    two = np.vstack([X[:500], X[500:] + [0, 1.75, 0]])  # joined by the widest alone
+    found = select_coordinates(two, n_components=8, intrinsic_dim=2, subset_size=2, device="cpu")
+    report = found.diagnostics["automatic"]
+    assert min(eps for eps in tried if eps != "local") == report["degree_bandwidth"]
+    assert [row["reason"] for row in report["left_out"]] == ["the graph falls into parts"] * 4
