@@ -184,26 +184,12 @@ def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> flo
 
 def audit_products(K: Any, backend: Backend) -> float:
     """Return how far ``spmm`` of a seeded vector is off on sampled rows, in units of that of absolute values."""
-<<<<<<< HEAD
-    rows, vector = (
-        sample_rows(K.shape[0], ROWS, K.shape[0]),
-        np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]),
-    )
+    rows, vector = audited_rows(K.shape[0]), np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1])
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, backend.asarray(vector))
     some, found = rows_on_host(K, rows, backend), backend.to_host(product[backend.asarray(rows)])
     scale, apart = plain.spmm(*some, np.abs(vector)), np.abs(plain.spmm(*some, vector) - found)
     worst = largest(apart / np.where(scale > 0, scale, 1))
     return worst if all_finite(backend, product) else math.inf
-=======
-    xp, rows = backend.xp, backend.asarray(audited_rows(K.shape[0]))
-    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
-    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
-    ends, slots = row_slots(K.indptr, rows)
-    some = ends, K.indices[slots], K.data[slots]
-    scale, apart = plain.spmm(*some, xp.abs(vector)), xp.abs(plain.spmm(*some, vector) - product[rows])
-    worst = largest(apart / xp.where(scale > 0, scale, 1))
-    return worst if bool(xp.isfinite(product.sum())) else math.inf
->>>>>>> h10-auto
 
 
 def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:

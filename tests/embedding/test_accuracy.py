@@ -135,11 +135,10 @@ def check_weakly_joined(seed: int, solver: str) -> str:
 @pytest.mark.parametrize("seeds", first_of(20, 200))
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_random_weakly_joined_graphs(solver, seeds):
-    outcomes = [check_weakly_joined(seed, solver) for seed in range(seeds) if (solver, seed) != ("lanczos", 174)]
+    outcomes = [check_weakly_joined(seed, solver) for seed in range(seeds)]
     assert outcomes.count("right") > seeds / 2, outcomes
 
 
-@pytest.mark.xfail(reason="what a rough guard hides of a missed vector takes it below the last wanted one")
 def test_a_guard_far_below_hides_no_vector_that_was_missed():
     """Three values above 1 - 2e-9 beside one at 1 - 4e-7: a guard at 0.5 need hide only a part of 1e-3."""
     check_weakly_joined(174, "lanczos")

@@ -56,9 +56,11 @@ def krylov(
     values, vectors = lanczos(operator, wanted, start, enough, max_products=max_products)
     if settled:  # what has stalled is not worth the search
         # a rough guard can hide a vector that was missed: the most of it is its residual over its distance from that,
-        # which lies above the last wanted one
-        hidden = latest[1] / np.maximum(latest[0, count - 1] - latest[0], 1e-300)
-        chosen = np.flatnonzero((np.arange(wanted) < count) | (hidden < HIDDEN))
+        # which lies above the last wanted one; and by as much of the residual it would lower that vector's value
+        edge = latest[0, count - 1]
+        hidden = latest[1] / np.maximum(edge - latest[0], 1e-300)
+        near = min(tol, max(SPREAD * (1 - edge), ROUNDING))
+        chosen = np.flatnonzero((np.arange(wanted) < count) | ((hidden < HIDDEN) & (hidden * latest[1] < near)))
         ends, vectors = values[count:], vectors[:, xp.asarray(chosen)]
         values, vectors = add_missed(operator, values[chosen], vectors, count, tol)
         if len(values) == count:  # what they say of the values behind the wanted ones is still the best guess
