@@ -91,7 +91,7 @@ sizes() { # sizes TAG: of the layers, which do not depend on the base
     python3 - "$work/$1.json" <<'PY'
 import json, sys
 layers = [layer["size"] / 1e6 for layer in json.loads(json.load(open(sys.argv[1]))["Manifest"])["layers"]]
-print(f"base {layers[0]:.0f} MB (stand-in), dependencies {layers[1]:.0f} MB, ies-gpu {layers[2]:.1f} MB")
+print(f"base {layers[0]:.0f} MB (stand-in), dependencies {layers[1]:.0f} MB, ies-gpu and kernels {sum(layers[2:]):.0f} MB")
 PY
 }
 

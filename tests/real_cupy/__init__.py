@@ -7,6 +7,9 @@ cuBLAS, cuSOLVER, cuSPARSE, Thrust and CUB. It shows that CuPy accepts what we a
 compute what they should. It does not show speed, warps in lockstep, the memory model, nor how NVIDIA's libraries round
 or fail.
 
+What ``.ci/run`` puts through it, the thorough tests aside, may take 6 minutes, or 12 before its 400 texts are compiled.
+It took 5.4 and at most 7.7 minutes of processor time on 2026-11-19, beside other work.
+
 CuPy is prepared as it is first imported, by a hook that ``conftest`` sets. From then on it says that there is no
 driver, as it would without us, except in the context ``plugged_in()``.
 """
