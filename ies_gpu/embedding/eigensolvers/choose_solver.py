@@ -103,6 +103,7 @@ class Problem:
     progress: Report | None = None
     ordered: bool | np.ndarray = False
     info: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, float] = field(default_factory=dict)  # seconds of each method, where it was looked
 
     @cached_property
     def factor(self) -> Factorisation:
@@ -113,7 +114,10 @@ class Problem:
         found, first = None, self.first_choice() if solver == "auto" else solver
         if first == "multilevel":
             found = self.accepted("multilevel")
-        if first == "factorised" or (first == "multilevel" and found is None and self.factor.is_cheap):
+        others = {name: seconds for name, seconds in self.expected.items() if name != first}
+        second = min(others, key=others.__getitem__, default="")
+        gave_up = first == "multilevel" and found is None
+        if first == "factorised" or (gave_up and (second == "factorised" or self.factor.is_cheap)):
             found = self.accepted("factorised")
         return found or self.by_what_is_left()
 
@@ -133,9 +137,9 @@ class Problem:
         def seconds() -> float:
             return factor.look.seconds if here and factor.fits else np.inf
 
-        expected = expected_seconds(self.operator, self.count, ordered, seconds)
-        self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
-        return min(expected, key=lambda name: expected[name], default="lanczos")
+        self.expected = expected_seconds(self.operator, self.count, ordered, seconds)
+        self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in self.expected.items()}
+        return min(self.expected, key=self.expected.__getitem__, default="lanczos")
 
     def by_what_is_left(self) -> Eigenpairs:
         """Return the pairs of Lanczos, or of a factorisation where Lanczos is slow and that fits."""

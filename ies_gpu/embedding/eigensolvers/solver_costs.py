@@ -46,33 +46,47 @@ LEAST = 1.5  # entries of the factor for each of the matrix, at least, where cel
 
 
 class Look:
-    """What it takes to factorise a shifted matrix with the pattern of S, told by a plan for the graph of its cells."""
+    """What it takes to factorise a shifted S, told by a plan for the graph of its cells.
 
-    def __init__(self, S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) -> None:
+    S is the matrix itself or, with the ``root`` of the weights, that of a transition matrix.
+    """
+
+    def __init__(
+        self, matrix: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False, root: np.ndarray | None = None
+    ) -> None:
         from .elimination import Elimination  # loads its loops
 
-        self.S, n = S, S.shape[0]
+        self.matrix, self.root, n = matrix, root, matrix.shape[0]
         # cells in space may hold rows that are not joined
-        order: tuple[np.ndarray, np.ndarray] = matrix_order(S) if isinstance(ordered, bool) else (np.arange(n), ordered)
+        order: tuple[np.ndarray, np.ndarray] = (
+            matrix_order(matrix) if isinstance(ordered, bool) else (np.arange(n), ordered)
+        )
         self.rows, self.edges = order
         depth = DEPTH
         while (n >> depth) > CELLS:
             depth += 1
-        coarse = Elimination(S, self.rows, self.edges, depth)
+        coarse = Elimination(matrix, self.rows, self.edges, depth)
         self.fill, self.work = (
             amount * part ** (depth - PAIRS) for amount, part in zip((coarse.fill, coarse.work), DEEPER, strict=True)
         )
-        self.seconds = FACTOR[0] * self.fill + FACTOR[1] * self.work + PREPARED[0] * S.nnz + PREPARED[1] * n
+        self.seconds = FACTOR[0] * self.fill + FACTOR[1] * self.work + PREPARED[0] * matrix.nnz + PREPARED[1] * n
+
+    @cached_property
+    def S(self) -> scipy.sparse.csr_matrix:  # noqa: N802
+        if self.root is None:
+            return self.matrix
+        S = scipy.sparse.diags(self.root) @ self.matrix @ scipy.sparse.diags(1 / self.root)
+        return (0.5 * (S + S.T)).tocsr()
 
     def plan(self) -> Elimination:
         """Return how to factorise it."""
         from .elimination import Elimination
 
-        return Elimination(self.S, self.rows, self.edges, PAIRS)
+        return Elimination(self.matrix, self.rows, self.edges, PAIRS)
 
     @property
     def is_quick(self) -> bool:
-        return self.seconds <= max(0.1, QUICK * self.S.shape[0])
+        return self.seconds <= max(0.1, QUICK * self.matrix.shape[0])
 
 
 class Factorisation:
@@ -83,12 +97,10 @@ class Factorisation:
 
     @cached_property
     def look(self) -> Look:
-        """What it takes, for S on the host."""
         operator, host = self.operator, self.operator.backend.to_host
         P = operator.transition.matrix
-        P, root = csr(host(P.indptr), host(P.indices), host(P.data).astype(np.float64), operator.n), host(operator.root)
-        S = scipy.sparse.diags(root) @ P @ scipy.sparse.diags(1 / root)
-        return Look((0.5 * (S + S.T)).tocsr(), self.ordered)
+        P = csr(host(P.indptr), host(P.indices), host(P.data).astype(np.float64, copy=False), operator.n)
+        return Look(P, self.ordered, host(operator.root))
 
     @property
     def is_cheap(self) -> bool:
