@@ -136,6 +136,13 @@ def test_no_copy_of_a_multiple_eigenvalue_is_missed(name, solver):
     assert found.info["method"] == solver or solver in ("auto", "multilevel")  # which may hand over, and says so
 
 
+@pytest.mark.parametrize("solver", ["auto", "lanczos", "factorised"])
+def test_the_smallest_alone_has_the_gap_of_the_closed_form(solver):
+    found = smallest_eigenpairs(laplacian_of(line(900)), 1, solver=solver)
+    assert abs(found.eigenvalues[0]) < 1e-12
+    np.testing.assert_allclose(found.gaps, 2 - 2 * np.cos(np.pi / 900), rtol=1e-6)
+
+
 def test_the_multilevel_method_is_taken_if_it_is_asked_for():
     L = product(line(120), line(60))
     found = smallest_eigenpairs(L, 8, solver="multilevel")
