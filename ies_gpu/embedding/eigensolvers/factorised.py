@@ -84,7 +84,7 @@ def _around(
     """
     n, wanted, pace, k = inverse.n, max(count - 1, 1), list[tuple[int, float]](), 0
     b = BLOCK
-    room = min(n - 1, MOST_SOLVES)
+    room = min(n - 1, max(MOST_SOLVES, 3 * wanted))
     basis, T = np.empty((n, min(ROOM, room)), order="F"), np.zeros((room, room))
     begin = np.random.default_rng(n).normal(size=(n, b))
     begin[:, 0] = start
