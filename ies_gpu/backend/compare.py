@@ -101,8 +101,8 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     """Return how far some points' neighbours, themselves included, are off in number and in their distances' sum."""
     xp, counts, chosen = namespace(X), np.diff(ends), X[namespace(X).asarray(rows)][:, None]
     fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
-    least, most = PIECE_BYTES
-    room = min(max(least, X.nbytes), most) if xp is np else min(max(least, 8 * X.nbytes), PART_BYTES)
+    share, limit = (X.nbytes, PIECE_BYTES[1]) if xp is np else (8 * X.nbytes, PART_BYTES)
+    room = min(max(PIECE_BYTES[0], share), limit)
     step = max(1, room // (8 * X.shape[1] * len(rows)))
     for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
         apart = X[first : first + step] - chosen

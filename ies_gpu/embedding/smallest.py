@@ -170,7 +170,7 @@ def lowest_pair(L: Array, null: Any, seed: int) -> tuple[Array, float]:
 def found_vector(operator: SymmetricTransition, start: np.ndarray) -> Array:
     """Find the vector of the smallest eigenvalue by Lanczos, with the inverse where a factorisation is cheap."""
     backend, n = operator.backend, len(start)
-    if is_small(n, 1) or not (factor := Factorisation(operator)).is_cheap:
+    if is_small(n, 1) or not (factor := Factorisation(operator, 1)).is_cheap:
         return krylov(operator, 1, backend.asarray(start), AIM)[1][:, 0]
     with (host := host_of(backend)).active():
         inverse, v = ShiftedInverse(factor.look, np.ones(n), host), start / np.linalg.norm(start)

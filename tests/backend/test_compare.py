@@ -73,6 +73,9 @@ def test_rows_of_a_graph(rng):
     assert off(row[1:]) > 1e-3
     assert off(1.001 * row) == pytest.approx(1e-3 * row.mean() / 0.4)
     assert off(row * np.nan) == np.inf
+    inside, outside = np.array([[0.0], [0.399999]]), np.array([[0.0], [0.400001]])  # sums of distances hardly tell
+    assert compare.graph_difference(inside, np.array([0]), np.array([0, 1]), np.zeros(1), 0.4) == 0.5
+    assert compare.graph_difference(outside, np.array([0]), np.array([0, 2]), np.array([0, 0.4]), 0.4) == 1
     on_the_sphere, ends = np.array([[0.0], [0.4], [1.0]]), np.array([0, 2, 3])
     assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends, np.array([0, 0.4, 0]), 0.4) < 1e-12
     assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends - [0, 1, 1], np.zeros(2), 0.4) < 1e-12

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 from ies_gpu import diffusion_map, graph_laplacian
+from ies_gpu.backend.kernels.fused import dissection
 from ies_gpu.embedding.eigensolvers.elimination import Cholesky, Elimination
 from ies_gpu.embedding.graph import matrix_order
 from ies_gpu.findings import NotConvergedError
@@ -92,6 +93,19 @@ def test_the_factor_of_a_grid_has_no_more_entries_than_nested_dissection_promise
     W = scipy.sparse.kron(path(side), path(side)).tocsr()
     n = side**2
     assert Elimination(W, *matrix_order(W), 1).fill < 31 / 4 * n * np.log2(n)
+
+
+def test_the_separator_of_a_star_is_its_centre():
+    """Not its leaves, one by one: that would take time with the square of their number."""
+    n, seen = 500, []
+    starts = np.concatenate([[0, n - 1], np.arange(n, 2 * n - 1)])
+    columns = np.concatenate([np.arange(1, n), np.zeros(n - 1, dtype=np.int64)])
+    queue, depths, sides = np.zeros(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int8)
+    for _ in range(2):  # from the centre, and from a leaf
+        dissection.searched.py_func(starts, columns, queue, depths)
+        dissection.cut.py_func(np.ones(n), queue, depths, sides)
+        seen.append(np.flatnonzero(sides == dissection.NEITHER).tolist())
+    assert seen == [[0], [0]]
 
 
 def test_a_matrix_that_is_not_positive_is_refused(rng):

@@ -1,5 +1,7 @@
 """An order of rows found from a matrix alone, and what is computed in it."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,7 +11,7 @@ from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_grap
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import choose_solver, solver_costs
 from ies_gpu.embedding.eigensolvers.choose_solver import SymmetricTransition
-from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse
+from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, factorised_eigenpairs
 from ies_gpu.embedding.eigensolvers.solver_costs import Factorisation
 from ies_gpu.embedding.graph import matrix_order
 from ies_gpu.findings import NotConvergedError
@@ -100,15 +102,31 @@ def test_no_expander_is_factorised(rng):
     """Its factor would fill up: 100,000 points of degree 10 would take more entries than any memory holds."""
     with (backend := cpu_backend("numba")).active():
         large, small = (SymmetricTransition(graph_laplacian(expander(rng, n)), backend) for n in (100_000, 4000))
-        assert Factorisation(large).look.work > 5 * solver_costs.MOST_WORK
-        assert not Factorisation(small).is_cheap
-        surface = Factorisation(
-            operator := SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
-        )
+        assert Factorisation(large, 6).look.work > 5 * solver_costs.MOST_WORK
+        assert not Factorisation(small, 6).is_cheap
+        operator = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
+        surface = Factorisation(operator, 6)
         fill = surface.look.fill
         assert surface.is_cheap
         entries = ShiftedInverse(surface.look, operator.top, backend).factor.plan.fill
         assert 0.5 * fill < entries < 2 * fill
+
+
+@pytest.mark.parametrize(("name", "count"), [("expander", 4), ("strip", 4), ("strip", 60)])
+def test_nothing_is_factorised_in_less_memory_than_it_takes(rng, monkeypatch, name, count):
+    K = expander(rng, 1500) if name == "expander" else long_strip(rng, 20_000)
+    with (backend := cpu_backend("numba")).active():
+        operator = SymmetricTransition(graph_laplacian(K), backend)
+        look, start = Factorisation(operator, count).look, rng.normal(size=operator.n)
+        factorised_eigenpairs(operator, look, count, start, 1e-8, {})  # loads what there is to load
+        tracemalloc.start()
+        factorised_eigenpairs(operator, Factorisation(operator, count).look, count, start, 1e-8, {})
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        monkeypatch.setattr(type(backend), "memory_budget", lambda _: most)
+        assert not Factorisation(operator, count).fits
+        monkeypatch.setattr(type(backend), "memory_budget", lambda _: 10 * most)
+        assert Factorisation(operator, count).fits
 
 
 def test_mixtures_are_not_returned(monkeypatch, rng):

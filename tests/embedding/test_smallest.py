@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import laplacian as laplacian_of
 from scipy.spatial import KDTree
 
 from ies_gpu import smallest_eigenpairs
+from ies_gpu.embedding.eigensolvers import factorised
 from ies_gpu.embedding.eigensolvers.choose_solver import SOLVERS
 from tests.said import refused
 
@@ -134,6 +135,20 @@ def test_no_copy_of_a_multiple_eigenvalue_is_missed(name, solver):
     check(L, found, exact)
     assert (found.multiplicities == multiplicities(exact, k)).all()
     assert found.info["method"] == solver or solver in ("auto", "multilevel")  # which may hand over, and says so
+
+
+@pytest.mark.parametrize("solver", ["auto", "lanczos", "factorised"])
+def test_the_smallest_alone_has_the_gap_of_the_closed_form(solver):
+    found = smallest_eigenpairs(laplacian_of(line(900)), 1, solver=solver)
+    assert abs(found.eigenvalues[0]) < 1e-12
+    np.testing.assert_allclose(found.gaps, 2 - 2 * np.cos(np.pi / 900), rtol=1e-6)
+
+
+def test_more_pairs_than_is_usual_need_not_be_given_up(monkeypatch):
+    monkeypatch.setattr(factorised, "MOST_SOLVES", 60)
+    found = smallest_eigenpairs(laplacian_of(line(500)), 100, solver="factorised")
+    np.testing.assert_allclose(found.eigenvalues, 2 - 2 * np.cos(np.pi * np.arange(100) / 500), atol=1e-12)
+    assert found.info["method"] == "factorised"
 
 
 def test_the_multilevel_method_is_taken_if_it_is_asked_for():

@@ -107,7 +107,7 @@ class Problem:
 
     @cached_property
     def factor(self) -> Factorisation:
-        return Factorisation(self.operator, self.ordered)
+        return Factorisation(self.operator, self.count, self.ordered)
 
     def solved(self, solver: str) -> Eigenpairs:
         """Return the first result that is accepted: of the solver asked for, or of the one that suits the graph."""

@@ -82,9 +82,9 @@ def _around(
 
     Also whether some eigenvalue has as many copies as a block can see: then there may be more.
     """
-    n, wanted, pace, k = inverse.n, count - 1, list[tuple[int, float]](), 0
+    n, wanted, pace, k = inverse.n, max(count - 1, 1), list[tuple[int, float]](), 0
     b = BLOCK
-    room = min(n - 1, MOST_SOLVES)
+    room = min(n - 1, max(MOST_SOLVES, 3 * wanted))
     basis, T = np.empty((n, min(ROOM, room)), order="F"), np.zeros((room, room))
     begin = np.random.default_rng(n).normal(size=(n, b))
     begin[:, 0] = start
@@ -113,7 +113,7 @@ def _around(
         if ended or (residuals <= goal).all():
             break
     vectors = basis[:, :k] @ Y[:, : wanted + b]
-    crowded = wanted > 0 and bool(np.bincount(groups_of(values)[: wanted + 1]).max() >= b)
+    crowded = bool(np.bincount(groups_of(values)[: wanted + 1]).max() >= b)
     return np.append(1 / inverse.shift, theta[: wanted + b]), np.column_stack([top, vectors]), crowded
 
 

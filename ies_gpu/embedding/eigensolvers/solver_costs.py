@@ -38,7 +38,7 @@ DEPTH, CELLS = 3, 40_000  # and a look cells of up to 2**DEPTH rows, or more, so
 DEEPER = 0.79, 0.63  # of entries and multiplications are left when cells are half as large
 FACTOR = 7.5e-8, 3.3e-11  # seconds for each entry of the factor, the solves included, and each multiplication
 PREPARED = 1.1e-7, 8e-6  # and for each entry and row of the matrix
-BYTES = 12.0  # of memory for each entry of the factor, with fronts and updates
+COLUMNS = 200, 8  # of vectors that exist at a time, and more for each wanted one
 MOST_WORK = 2e12  # multiplications: about a minute and a half
 QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and plan (measured)
@@ -69,6 +69,7 @@ class Look:
         self.fill, self.work = (
             amount * part ** (depth - PAIRS) for amount, part in zip((coarse.fill, coarse.work), DEEPER, strict=True)
         )
+        self.memory = 8.0 * (self.fill + coarse.front.max() ** 2 + coarse.stack)
         self.seconds = FACTOR[0] * self.fill + FACTOR[1] * self.work + PREPARED[0] * matrix.nnz + PREPARED[1] * n
 
     @cached_property
@@ -92,8 +93,8 @@ class Look:
 class Factorisation:
     """Whether to factorise the shifted matrix of an operator; nothing is computed before it is asked for."""
 
-    def __init__(self, operator: Any, ordered: bool | np.ndarray = False) -> None:
-        self.operator, self.ordered = operator, ordered
+    def __init__(self, operator: Any, count: int, ordered: bool | np.ndarray = False) -> None:
+        self.operator, self.count, self.ordered = operator, count, ordered
 
     @cached_property
     def look(self) -> Look:
@@ -116,12 +117,13 @@ class Factorisation:
     @property
     def fits(self) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        return self.may_fit and self.look.work <= MOST_WORK and BYTES * self.look.fill <= self._room
+        return self.may_fit and self.look.work <= MOST_WORK and self.look.memory <= self._room
 
     @property
     def _room(self) -> float:
-        """Bytes of the host that are left beside the matrix and its copies on the way."""
-        return host_of(self.operator.backend).memory_budget() - COPIES * 12.0 * self.operator.transition.nnz
+        """Bytes of the host that are left beside the matrix, its copies on the way, and the vectors."""
+        vectors = 8.0 * self.operator.n * (COLUMNS[0] + COLUMNS[1] * self.count)
+        return host_of(self.operator.backend).memory_budget() - COPIES * 12.0 * self.operator.transition.nnz - vectors
 
 
 class Walk:

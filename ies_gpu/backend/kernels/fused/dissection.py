@@ -74,7 +74,9 @@ def cut(rows, queue, depths, sides):
         total += rows[i]
     for k in range(len(at)):
         above = total - below - at[k]
-        cost = at[k] + LOPSIDED * abs(above - below) + (total if max(below, above) > UNEVEN * total else 0.0)
+        leaves = min(below, above) == 0 and at[k] > 0.9 * total  # of a star, its centre is the better separator
+        poor = leaves or max(below, above) > UNEVEN * total
+        cost = at[k] + LOPSIDED * abs(above - below) + (total if poor else 0.0)
         if cost < best:
             best, level = cost, k
         below += at[k]
@@ -184,12 +186,12 @@ def dissect(indptr, indices, sizes, groups, leaf):
             place[nodes[k]] = k
             total += sizes[nodes[k]]
         kinds[first] = 1
-        found = False
+        found, n_groups = False, 0
         for level in range(len(groups) if total > leaf else 0):
             labels[0] = 0
             for k in range(1, m):
                 labels[k] = labels[k - 1] + (groups[level, nodes[k]] != groups[level, nodes[k - 1]])
-            if labels[m - 1] + 1 < min(FEWEST, m):
+            if labels[m - 1] + 1 < min(FEWEST, m) or labels[m - 1] + 1 == n_groups:  # too few, or the same again
                 continue
             starts, columns, rows = joined(indptr, indices, sizes, nodes, m, place, labels)
             n_groups, best = len(rows), np.inf
