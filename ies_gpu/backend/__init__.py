@@ -51,8 +51,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
     found = probe(number := int(match[1] or 0))
     if found.ok:
-        why = found.detail if device == "auto" else reason
-        return CudaBackend(number, reason=why, **options)
+        return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
     if device != "auto":
         raise refusal("device.unusable", f"{option('device', device)} cannot be used: {found.detail}", kind=DeviceError)
     if found.code != "not-installed":  # a CuPy that is installed is expected to run

@@ -156,9 +156,7 @@ def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | Non
     return pool.named("greedy", pool.trace(oracle, zeta))._replace(orders=orders)
 
 
-def submodular_sets(
-    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0
-) -> CandidateSets:
+def submodular_sets(bases: Array, eigenvalues: Array, s: int, zeta: float | None, random_state: int) -> CandidateSets:
     """Name all sets that exchanges from several starts score, at zeta or (for None) along the path."""
     pool, m, rng = Pool(bases, eigenvalues, s), bases.shape[1], np.random.default_rng(random_state)
     # random starts where the search begins; from there on the pool knows better ones than chance does
@@ -282,8 +280,7 @@ def bound_of(bases: Array, members: Subset, r: int) -> tuple[float, np.ndarray]:
         counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
         return (xp.concatenate([(counts @ score)[None], counts @ gains]),)
 
-    per_row = CACHE * 8.0 * m * (4 * d + 8)
-    (sums,) = backend.sweep(summed, bases, bytes_per_row=per_row, stage="search", sums=1)
+    (sums,) = backend.sweep(summed, bases, bytes_per_row=CACHE * 8.0 * m * (4 * d + 8), stage="search", sums=1)
     means = backend.to_host(sums) / n
     return float(means[0]), means[1:]
 

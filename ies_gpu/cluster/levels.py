@@ -215,9 +215,7 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
     return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
 
-def block_product(
-    backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...], scale: Any = None
-) -> Any:
+def block_product(backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: Any, scale: Any = None) -> Any:
     """Return the rows of a block of S or S P0 times V and what comes from others; see :meth:`Level.smoothed`."""
     if chosen is not None:
         chosen = tuple(map(backend.asarray, chosen))
@@ -295,8 +293,7 @@ def merged_rows(
     weights = backend.asarray(shown[:, 1].astype(np.float32))
     begin = backend.asarray(np.append(first, len(labels)))
     product = backend.kernels.merge_columns(*entries, begin, weights)
-    starts = backend.asarray(cells.starts)
-    rows = backend.kernels.merge_rows(*product, starts, weights[: len(own)], len(first))
+    rows = backend.kernels.merge_rows(*product, backend.asarray(cells.starts), weights[: len(own)], len(first))
     indptr, indices, data = map(backend.to_host, rows)
     wanted = labels[first]
     whole = csr_matrix((data, wanted[indices], indptr), shape=(len(indptr) - 1, int(wanted.max()) + 1))
@@ -317,7 +314,6 @@ def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: tuple[tupl
     def over_all(parts: Iterable[np.ndarray]) -> np.ndarray:
         return np.unique(np.concatenate([first + own for first, own in zip(offsets, parts, strict=False)]))
 
-    multilevel.coarsened(
-        level, over_all(points), over_all(held), count, lambda cuts: over_all(cells_of(n, True, cuts) for n in sizes)
-    )
+    cells = lambda cuts: over_all(cells_of(n, True, cuts) for n in sizes)  # noqa: E731
+    multilevel.coarsened(level, over_all(points), over_all(held), count, cells)
     return level

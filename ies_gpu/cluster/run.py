@@ -114,9 +114,7 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
 
 
 @step("tangents")
-def tangents_in_blocks(
-    laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
-) -> Tangents:
+def tangents_in_blocks(laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str) -> Tangents:
     """Return the tangent spaces: those of a block take the coordinates of its neighbours in others."""
     team, Y, d, bandwidth = laplacian.team, embedding.vectors, intrinsic_dim, laplacian.bandwidth
 
@@ -130,9 +128,7 @@ def tangents_in_blocks(
 
 
 @step("result")
-def assemble_in_blocks(
-    given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: np.ndarray | None = None
-) -> Selection:
+def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: Any) -> Selection:
     """Return the result with its arrays where the points are: at the client, or in the chunks of the input."""
     laplacian: Any = fit.laplacian
     embedding, (bases, sigma) = fit.embedding, fit.tangents

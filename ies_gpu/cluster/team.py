@@ -168,9 +168,8 @@ class Team:
     def exchanged(self, pieces: list[Any]) -> list[tuple[Any, ...]]:
         """Return for each block the rows of others that its own have as neighbours."""
         send, outgoing = self.send, self.outgoing
-        return [
-            tuple(send(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in own) for i, own in enumerate(self.near)
-        ]
+        near = enumerate(self.near)
+        return [tuple(send(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in own) for i, own in near]
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results, on the client; they should be small."""

@@ -218,9 +218,7 @@ def start_vector(n: int, random_state: int) -> np.ndarray:
 # --- scale and sign, chosen after everything else --------------------------------------------------------------------
 
 
-def scale_factors(
-    Y: Array, eigenvalues: Array, scale: str, *, weights: Array = None, diffusion_time: float = 1.0
-) -> Array:
+def scale_factors(Y: Array, eigenvalues: Array, scale: str, weights: Array, diffusion_time: float) -> Array:
     """Return what to multiply each eigenvector (n,) by; see ``scale`` of :func:`ies_gpu.select_coordinates`.
 
     "diffusion" makes distances in all n - 1 coordinates the diffusion distances at that time: with ``pi`` the weights

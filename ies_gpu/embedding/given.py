@@ -246,6 +246,5 @@ def residuals_of(laplacian: Laplacian, Y: Array) -> np.ndarray:
     worst = int((residuals / allowed).argmax())
     if residuals[worst] > allowed[worst]:
         text = f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g})"
-        advice = "check that the rows of coordinates are in its order"
-        tell(warning("eigenvectors.foreign", text, advice))
+        tell(warning("eigenvectors.foreign", text, "check that the rows of coordinates are in its order"))
     return residuals

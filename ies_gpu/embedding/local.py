@@ -136,5 +136,4 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
 def local_bandwidths(laplacian: Laplacian) -> Array:
     """Return the bandwidth at every point, from the diagonal ``1 - 1 / rho^2``."""
     matrix = laplacian.operator.matrix
-    backend = backend_of(matrix.data)
-    return laplacian.bandwidth / backend.xp.sqrt(1 - matrix.diagonal())
+    return laplacian.bandwidth / backend_of(matrix.data).xp.sqrt(1 - matrix.diagonal())

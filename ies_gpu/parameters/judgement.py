@@ -88,9 +88,8 @@ def judge(
     answers = {"rank": answer_on("rank", lost, text, doubts)}
     looked, n = len(sample.bases), n or len(Y)
     where = "" if looked == n else f" (looked at {looked:,} of {n:,} points)"
-    answers["shape"], found_there = shape_of(
-        sample if weights is None else sample.turned(subset, weights), subset, where
-    )
+    seen = sample if weights is None else sample.turned(subset, weights)
+    answers["shape"], found_there = shape_of(seen, subset, where)
     share = recurrence(sample.bases, n, found, sample.eigenvalues)
     # eigenvectors of another sample differ too, so that draws of scores refute a choice but never confirm it
     level = "unchecked" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"

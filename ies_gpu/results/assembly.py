@@ -31,9 +31,7 @@ KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless
 
 
 @step("result")
-def assemble(
-    given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: np.ndarray | None = None
-) -> Selection:
+def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: Array | None) -> Selection:
     """Return the result, in the user's order of points and on the user's device; ``weights`` turn its coordinates."""
     laplacian, embedding, (bases, sigma) = fit
     rows, home, to_user = laplacian.rows, given.home, to_user_of(given, laplacian.rows)
@@ -72,17 +70,15 @@ def to_user_of(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
     return lambda array: to_device(array[back], given.home)
 
 
-def orient_and_scale(
-    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding
-) -> tuple[Array, Array]:
+def orient_and_scale(given: Inputs, options: Options, laplacian: Laplacian, found: Embedding) -> tuple[Array, Array]:
     """Return eigenvectors in the user's order, and the sign and scale they got; given ones stay as they are."""
     to_user, X = to_user_of(given, laplacian.rows), points_of(given, laplacian.rows.used)
-    Y, time = to_user(embedding.vectors), options.diffusion_time
+    Y, time = to_user(found.vectors), options.diffusion_time
     if options.entry == "laplacian":
         return Y, given.home.xp.ones(Y.shape[1])
     weights = to_user(laplacian.operator_weights) if X is None or options.scale == "diffusion" else None
     with given.home.active():
-        factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
+        factors = scale_factors(Y, found.eigenvalues, options.scale, weights, time)
         units = signs(Y, X=X, weights=weights) * factors
         return Y * units, units
 

@@ -125,7 +125,7 @@ def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
 
 def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str, Any]:
     """Return a result without its arrays as JSON values; ``words`` write the options. Sets are 0-based, names not."""
-    n, m = selection.coordinates.shape
+    (n, m), d = selection.coordinates.shape, selection.diagnostics
     answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
     own = ("zeta", "zeta_interval", "zeta_dimensionless", "rotation", "eigenvalues", "laplace_beltrami_eigenvalues")
     known = {
@@ -145,9 +145,7 @@ def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str,
             {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
             for subset, loss, score in best_sets(selection)
         ],
-        "diagnostics": {
-            name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")
-        },
+        "diagnostics": {name: d[name] for name in d if name not in ("findings", "judgement")},
     }
     return plain(known | more)
 

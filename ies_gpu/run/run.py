@@ -381,12 +381,9 @@ def laplacian_of(given: Inputs, options: Options, do: Do) -> Laplacian:
         from ..embedding.points import laplacian_of_points
 
         X = do(checked_points, given.value, options, active_backend())
-        found = laplacian_of_points(
-            X, bandwidth=options.bandwidth, radius=options.radius,
-            n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
-            intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
-            asked=options, do=do,
-        )  # fmt: skip
+        names = ("bandwidth", "radius", "n_neighbors", "self_loops", "alpha", "intrinsic_dim", "disconnected")
+        how = {name: getattr(options, name) for name in names}
+        found = laplacian_of_points(X, **how, dtype=options.storage, asked=options, do=do)
     else:
         from ..embedding.given import laplacian_of_given
 
@@ -439,9 +436,7 @@ def choose(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -
     )  # fmt: skip
 
 
-def find_turn(
-    fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do
-) -> np.ndarray | None:
+def find_turn(fit: Fit, found: SearchResult, X: Array | None, graph: Laplacian | None, n: int, do: Do) -> Array | None:
     """Return the weights of eigenvectors in the chosen coordinates, tested by points as given, or by the graph."""
     values, rows = fit.laplacian.scale * fit.embedding.eigenvalues, fit.laplacian.rows.order
     known = fit.embedding.vectors, values, *fit.tangents, found.subset
