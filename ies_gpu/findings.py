@@ -74,9 +74,6 @@ def render(text: str, words: Words = in_python) -> str:
     return MARK.sub(lambda mark: words(mark[1], mark[2]), text)
 
 
-# --- errors and warnings ---------------------------------------------------------------------------------------------
-
-
 class DeviceError(RuntimeError):
     """The requested device cannot be used. The message says why and what to do."""
 
@@ -194,8 +191,7 @@ def answer_on(question: str, figure: float, text: str, findings: Iterable[Findin
 def judgement_in(diagnostics: dict[str, Any]) -> dict[str, Answer]:
     """Return the answers to the ``QUESTIONS`` about a result; files of earlier versions have none."""
     known = diagnostics.get("judgement") or {}
-    unchecked = Answer("unchecked", None, "")
-    return {name: Answer(**known[name]) if name in known else unchecked for name in QUESTIONS}
+    return {name: Answer(**known[name]) if name in known else Answer("unchecked", None, "") for name in QUESTIONS}
 
 
 def make(severity: Severity, code: str, text: str, advice: str = "") -> Finding:

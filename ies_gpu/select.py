@@ -18,6 +18,8 @@ from .results.selection import Selection
 from .run.run import Inputs, Progress, Run, choose, find_turn, fit_input
 from .validation import check_array, check_integer, check_points
 
+Told = tuple[Selection, list[Finding]]  # a result, and what is said of it
+
 
 @explain_keywords
 @documented
@@ -101,7 +103,7 @@ def select_coordinates(
     >>> selection.names, selection.embedding.shape
     (('phi1', 'phi7'), (400, 2))
     """
-    passed = locals()
+    passed = locals()  # the arguments, by name
     asked = {name: passed[name] for name in TABLE if name in passed}
     given = Inputs.of(**{name: passed[name] for name in INPUTS})
     asked["n_components"] = given.n_components(n_components)
@@ -191,12 +193,10 @@ def select_each_part(
     return parts
 
 
-def map_parts(
-    value: Array, entry: str, options: dict[str, Any], fewest: int
-) -> tuple[list[tuple[Selection, list[Finding]]], list[str]]:
+def map_parts(value: Array, entry: str, options: dict[str, Any], fewest: int) -> tuple[list[Told], list[str]]:
     """Return the result of each part, which may have parts again, with what is said of it; and why parts have none."""
     everything = np.arange(value.shape[0])
-    done: list[tuple[Selection, list[Finding]]] = []
+    done: list[Told] = []
     refused: list[str] = []
     waiting, backend = [(everything, "raise")], backend_of(value.data if hasattr(value, "tocsr") else value)
     while waiting:

@@ -30,6 +30,8 @@ from ..choice.criterion import check_spanning, coordinate_numbers, log_volumes, 
 from ..choice.faults import Sample
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..embedding.local import knn_graph
+from ..embedding.parts import parts_of
+from ..embedding.points import laplacian_of_points
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
 from ..results.selection import Selection, bases_of, check_selection, used_points
@@ -223,8 +225,6 @@ def sample_of(selection: Selection, turned: bool) -> Sample:
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
     """Return the Laplacian of a run from these points within a radius; None of another, or if memory is too small."""
-    from ..embedding.points import laplacian_of_points
-
     used = selection.diagnostics.get("parameters", {})
     if used.get("entry") != "X" or used.get("n_neighbors") is not None or not isinstance(used.get("bandwidth"), float):
         return None
@@ -254,8 +254,6 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     points = np.flatnonzero(marked)
     if len(points) < least:
         return []
-    from ..embedding.parts import parts_of
-
     _, labels = connected_components(adjacency[points][:, points], directed=False)
     return [part for part in parts_of(points, labels) if len(part) >= least]
 

@@ -29,7 +29,7 @@ Report = Callable[[int, int], None]
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 __all__ = [
     "Backend", "Block", "Do", "Report", "Step", "active_backend", "at_home", "backend_of", "cached_property", "call",
-    "device_near", "device_of", "get_backend", "host_of", "report", "reporting", "step", "to_device", "to_host",
+    "device_near", "get_backend", "host_of", "report", "reporting", "step", "to_device", "to_host",
 ]  # fmt: skip
 
 

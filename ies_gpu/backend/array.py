@@ -38,9 +38,7 @@ def few_on_host(points: Array) -> Array:
 
 def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
     """Draw at most ``size`` of n row numbers, rising."""
-    if n <= size:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, size=size, replace=False))
+    return np.arange(n) if n <= size else np.sort(np.random.default_rng(seed).choice(n, size=size, replace=False))
 
 
 def spaced_rows(n: int, size: int) -> np.ndarray:

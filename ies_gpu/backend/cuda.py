@@ -329,12 +329,6 @@ def _device_backend(number: int) -> CudaBackend:
     return CudaBackend(number, reason="the input is a CuPy array")
 
 
-def forget_devices() -> None:
-    """Forget what was found out about the devices, so that the next use looks again."""
-    _device_backend.cache_clear()
-    _kernels.cache_clear()
-
-
 def backend_on_device(array: Array) -> Backend:
     """Return the backend of the device on which an array lives: CuPy's own, or a tensor that CuPy can view."""
     if type(array).__module__.partition(".")[0] in ("cupy", "cupyx"):

@@ -275,9 +275,8 @@ class Collapse(NamedTuple):
 
 def collapse(Y: np.ndarray, subset: tuple[int, ...], k: int) -> Collapse:
     """Return how far apart the k neighbours of each point in a map are, in all coordinates (n, m)."""
-    backend = backend_of(Y)
-    with backend.active():
-        _, in_map = backend.nearest(np.ascontiguousarray(Y[:, list(subset)]), k)
+    in_map = nearest(np.ascontiguousarray(Y[:, list(subset)]), k)
+    with (backend := backend_of(Y)).active():
         distances, in_all = backend.nearest(Y, k)
     within = np.maximum(np.median(distances, axis=1), 1e-15)
     apart = np.median(distances_to(Y, np.arange(len(Y)), in_map), axis=1)

@@ -33,6 +33,7 @@ from .criterion import CandidateSets, all_sets, candidate_subsets, penalties, sc
 from .regularization import regularization_path
 
 Subset = tuple[int, ...]
+Node = tuple[float, Subset, Subset]  # minus the bound, the members, the coordinates that may still join
 STARTS = 6  # random ones, beside the best set known and a grown one
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 BATCH = 512  # sets scored side by side
@@ -202,7 +203,7 @@ class Tree:
         pool.add([grown(pool, zeta)])
         best = pool.loss(exchanged(pool, pool.best(pool.scores, zeta), zeta), zeta)
         rest = tuple(range(1, m))
-        heap: list[tuple[float, Subset, Subset]] = [(-self.bound((0,), rest, zeta)[0], (0,), rest)]
+        heap: list[Node] = [(-self.bound((0,), rest, zeta)[0], (0,), rest)]
         while heap and -heap[0][0] > best + ROUNDING:
             if self.nodes >= self.node_limit:
                 self.gap = max(self.gap, -heap[0][0] - best)
@@ -227,9 +228,7 @@ class Tree:
         bound = level + float(np.sort(net)[len(net) - r :].sum()) if len(candidates) >= r else -inf
         return bound, net, level
 
-    def children(
-        self, members: Subset, candidates: Subset, zeta: float, above: float, best: float
-    ) -> list[tuple[float, Subset, Subset]]:
+    def children(self, members: Subset, candidates: Subset, zeta: float, above: float, best: float) -> list[Node]:
         """One node for each candidate, which may be joined by those after it: each set is reached once.
 
         Those that add least come first: what such a node closes is every set that holds it.

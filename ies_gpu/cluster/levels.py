@@ -81,7 +81,7 @@ class TopLevel(Level):
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
         self.wanted = [team.submit(joined, own, (), block=0) for own in wanted]
         # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
-        self.coarse: Any = SimpleNamespace(n=cells, late=None)
+        self.coarse: Any = SimpleNamespace(n=cells, late=())
 
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1

@@ -82,10 +82,8 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))
-        kept = calls(
-            lambda at, own, keep: (own.rows[keep], own.X[at.asarray(np.flatnonzero(keep))]),
-            [points[i] for i in left], [keep[i] for i in left],
-        )  # fmt: skip
+        some, masks = [points[i] for i in left], [keep[i] for i in left]
+        kept = calls(lambda at, own, keep: (own.rows[keep], own.X[at.asarray(np.flatnonzero(keep))]), some, masks)
         points = team.map(collect, [(own,) for own in kept])
     facts = {"graph_components": count, "approximations": []}
     known, sample = do(blocks.facts_of_points, team, points, source.width, int(sizes.sum()), n)
@@ -187,12 +185,9 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
     team, sizes = source.team, np.diff(np.searchsorted(points, source.ends))
     chunks, order = tuple(sizes[sizes > 0].tolist()), np.argsort(np.concatenate(owners))
     kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
-    found: dict[str, Any] = {}
+    found, blocks = dict[str, Any](), list(zip(packed, owners, strict=True))
     for k, (name, (tail, dtype)) in enumerate(zip(NAMES, team.gather([kinds])[0], strict=False), 1):
-        parts = [
-            da.from_delayed(delayed(getitem)(block, k), shape=(len(own), *tail), dtype=dtype)
-            for block, own in zip(packed, owners, strict=True)
-        ]
+        parts = [da.from_delayed(delayed(getitem)(block, k), (len(own), *tail), dtype) for block, own in blocks]
         found[name] = da.concatenate(parts)[order].rechunk({0: chunks}, balance=False)
     kept = team.client.persist(list(found.values()))
     team.wait(futures_of(kept))

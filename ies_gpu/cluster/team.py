@@ -103,8 +103,6 @@ class Team:
                 text = f"worker {address} has {wrong}"
                 raise refusal("cluster.versions", text, "install the same versions everywhere", ClusterError)
 
-    # --- blocks and their workers ------------------------------------------------------------------------------------
-
     def known(self) -> dict[str, dict[str, Any]]:
         """Return what the scheduler knows of each worker."""
         # not client.scheduler_info: every two seconds the client replaces what that returns by one without workers
@@ -136,8 +134,6 @@ class Team:
 
     def place(self, block: int) -> str:
         return self.places[block % len(self.places)]
-
-    # --- tasks -------------------------------------------------------------------------------------------------------
 
     def submit(
         self, function: Callable[..., Any], *arguments: Any, block: int | None = None, alone: bool = False

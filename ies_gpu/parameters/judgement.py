@@ -80,8 +80,7 @@ def judge(
     elif lost > limits[1] and d <= MOST_HIDDEN and ground.hidden(Y) > HIDDEN:
         which = "their only dimension" if d == 1 else f"one of the {d} dimensions"
         said = f"all of phi1..phi{Y.shape[1]} together lose {which}, so no set of them keeps it"
-        more = f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"
-        tell(warning("dimension.missing", said, more))
+        tell(warning("dimension.missing", said, f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"))
     doubts += others
     if not found.passed:
         doubts.append(grave("choice.regret", "no set passes the regret test"))
@@ -156,7 +155,6 @@ def dimension_findings(X: np.ndarray, d: int) -> list[Finding]:
 
 
 def dimensions(d: int) -> str:
-    """Write a number of dimensions."""
     return "1 dimension" if d == 1 else f"{d} dimensions"
 
 

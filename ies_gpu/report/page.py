@@ -138,10 +138,8 @@ def marks_of(selection: Selection) -> Diagnosis | None:
 
 def fill_template(title: str, content: str) -> str:
     """Return the template with its style, its scripts and the content."""
-    page, css, *scripts = (
-        (files(__package__) / name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
-    )
+    names = ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
+    page, css, *scripts = ((files(__package__) / name).read_text(encoding="utf-8") for name in names)
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
     parts = {"title": html.escape(title), "style": css, "content": content}
     parts["scripts"] = "\n".join(f"<script>\n{script}</script>" for script in scripts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from ..embedding.laplacian import Laplacian, Rows
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
-from ..run.run import Run, versions
+from ..run.run import Fit, Inputs, Run, versions
 from ..validation import check_points, points_digest
 from .selection import Ranking, Selection, as_words
-
-if TYPE_CHECKING:
-    from ..run.run import Fit, Inputs
 
 LENGTHS = 5_000  # rows that tell the lengths of columns well enough for words
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise

@@ -35,10 +35,9 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     parts, known, s = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset)
     doubts = [finding for finding in findings if finding.is_doubt]
     stated = {question_of(finding) for finding in doubts if finding.code in STATED}
-    of_set, of_first = (
-        selection.ranking.scores[(selection.ranking.subsets == own).all(axis=1)] for own in (selection.subset, range(s))
-    )
-    others = [own for own in selection.ranking.subsets[:4].tolist() if tuple(own) != selection.subset][:3]
+    sets, _, scores = selection.ranking
+    of_set, of_first = (scores[(sets == own).all(axis=1)] for own in (selection.subset, range(s)))
+    others = [own for own in sets[:4].tolist() if tuple(own) != selection.subset][:3]
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
     notes += [Finding("search.one_dimension", "note", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
     reason = d.get("device_reason") if d.get("device_code") != "not-installed" else None

@@ -293,10 +293,8 @@ class Run:
         with self.log.stage(step.name):
             work = partial(compute, do=self) if step.calls else compute
             result = self.backend.retried(step.name, work)
-            if step.audit is None:
-                return result
-            audit = partial(step.audit, result, *compute.args, **compute.keywords)
-            if self._agrees(step, audit) or not step.again:
+            audit = step.audit and partial(step.audit, result, *compute.args, **compute.keywords)
+            if audit is None or self._agrees(step, audit) or not step.again:
                 return result
             return self.backend.retried(step.name, work)
 
