@@ -4,8 +4,6 @@ Code and tests ask for ``finding.code``; no decision reads a sentence. Options i
 :func:`option`, so that one text serves Python (``bandwidth=0.6``) and the command line (``--bandwidth 0.6``).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """``select_coordinates``: from points, or any later stage, to the chosen coordinates, of all points or each part."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from typing import Any

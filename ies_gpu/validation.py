@@ -1,7 +1,5 @@
 """Argument checks: bad input ends here, with an error that gives the argument, its value and the way out."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import os

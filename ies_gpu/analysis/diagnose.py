@@ -14,8 +14,6 @@ all points apart. With as many coordinates as dimensions, the map's volume has a
     collapsed, not flat, two sheets on top of each other      overlap
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Steps of the pipeline are functions that anyone may call. A step knows no run: i
 listens, and one made of others calls them through ``do``, which is :func:`call` unless a run takes its place.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """What has to be known about arrays for one text to work with NumPy and CuPy alike."""
 
-from __future__ import annotations
-
 import operator
 import sys
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """CuPy: whether CUDA can be used here, told in one sentence, and the backend that uses it."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.metadata

@@ -15,8 +15,6 @@ A point counts 0 instead where A is singular, or where its own best r coordinate
 0: R <= 0. The mean over points is taken before coordinates are chosen, which is tighter than choosing at every point.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable
 from functools import cache

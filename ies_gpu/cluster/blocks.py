@@ -4,8 +4,6 @@ A block of a matrix has its own rows, and columns numbered within it: first its 
 that its rows need, by block.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from itertools import pairwise

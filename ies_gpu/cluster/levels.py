@@ -4,8 +4,6 @@ The iteration is that of :mod:`ies_gpu.embedding.eigensolvers.multilevel`, with 
 Cells stay with the block of their points; their matrix, an eighth of the rows or so, goes to the first worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A run on the workers of a Dask cluster: replaced are steps that need rows of other blocks, and the way back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import getitem
 from typing import Any

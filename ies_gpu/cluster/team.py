@@ -3,8 +3,6 @@
 Tasks are pure functions of others' results: what is lost with a worker is computed again, and nothing is scattered.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

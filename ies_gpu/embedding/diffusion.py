@@ -1,7 +1,5 @@
 """Diffusion maps: the slowest eigenvectors of the Laplacian as coordinates, how long they are, which way they point."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any

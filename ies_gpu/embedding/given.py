@@ -1,7 +1,5 @@
 """A graph, a kernel, or a Laplacian with eigenvectors that the user brings, and the Gaussian kernel of a graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

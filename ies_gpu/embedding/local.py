@@ -1,7 +1,5 @@
 """Kernels of nearest neighbours, and a bandwidth that follows the density, that of Berry and Harlim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """New points in the map of old ones: the Nystrom extension of the renormalised kernel."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Graphs in parts: which part is used, and the error, with a way out, where none of them will do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

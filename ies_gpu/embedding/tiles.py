@@ -4,8 +4,6 @@ A graph of 50,000 points with 26,500 neighbours each takes 16 GB as CSR, 5 GB as
 next to nothing if they are computed anew for each product. Methods are documented in :class:`.laplacian.SparseMatrix`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy

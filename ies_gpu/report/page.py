@@ -1,7 +1,5 @@
 """A result as one page to explore, by the template and scripts beside it, and as a small card; notebooks show both."""
 
-from __future__ import annotations
-
 import base64
 import html
 import importlib.util

@@ -1,7 +1,5 @@
 """Put a result together from the steps of a run, back in the user's order of points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

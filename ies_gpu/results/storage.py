@@ -1,7 +1,5 @@
 """Results and models as ``.npz`` files: a JSON header and plain arrays, versioned, without pickle."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A result in words and plain values: one list of facts behind print, cards, the page and JSON."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable
