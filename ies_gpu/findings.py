@@ -4,8 +4,6 @@ Code and tests ask for ``finding.code``; no decision reads a sentence. Options i
 :func:`option`, so that one text serves Python (``bandwidth=0.6``) and the command line (``--bandwidth 0.6``).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings
@@ -72,9 +70,6 @@ def in_python(name: str, value: str | None) -> str:
 def render(text: str, words: Words = in_python) -> str:
     """Return a text with its options written out, by default as arguments of Python."""
     return MARK.sub(lambda mark: words(mark[1], mark[2]), text)
-
-
-# --- errors and warnings ---------------------------------------------------------------------------------------------
 
 
 class DeviceError(RuntimeError):
@@ -194,8 +189,7 @@ def answer_on(question: str, figure: float, text: str, findings: Iterable[Findin
 def judgement_in(diagnostics: dict[str, Any]) -> dict[str, Answer]:
     """Return the answers to the ``QUESTIONS`` about a result; files of earlier versions have none."""
     known = diagnostics.get("judgement") or {}
-    unchecked = Answer("unchecked", None, "")
-    return {name: Answer(**known[name]) if name in known else unchecked for name in QUESTIONS}
+    return {name: Answer(**known[name]) if name in known else Answer("unchecked", None, "") for name in QUESTIONS}
 
 
 def make(severity: Severity, code: str, text: str, advice: str = "") -> Finding:

@@ -4,8 +4,6 @@ It drives the checks, the command line with its variables and job files, the doc
 and of the estimators. Only the standard library is imported.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """What a job will need: memory by stage, as planned by :mod:`.embedding.points`, and roughly how long it takes."""
 
-from __future__ import annotations
-
 from math import comb
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """``select_coordinates``: from points, or any later stage, to the chosen coordinates, of all points or each part."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from typing import Any
@@ -11,12 +9,14 @@ import numpy as np
 from .backend import backend_of
 from .backend.array import Array
 from .findings import DisconnectedGraphError, Finding, first_few, listen, option, refusal, tell, warning
-from .options import DEFAULTS, Options, documented, explain_keywords
+from .options import DEFAULTS, INPUTS, TABLE, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
 from .run.run import Inputs, Progress, Run, choose, find_turn, fit_input
 from .validation import check_array, check_integer, check_points
+
+Told = tuple[Selection, list[Finding]]  # a result, and what is said of it
 
 
 @explain_keywords
@@ -101,17 +101,11 @@ def select_coordinates(
     >>> selection.names, selection.embedding.shape
     (('phi1', 'phi7'), (400, 2))
     """
-    given = Inputs.of(
-        X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
-    )
-    options = Options(
-        entry=given.entry, intrinsic_dim=intrinsic_dim, subset_size=subset_size, bandwidth=bandwidth,
-        n_neighbors=n_neighbors, radius=radius, self_loops=self_loops, metric=metric, alpha=alpha,
-        n_components=given.n_components(n_components), zeta=zeta, percentile=percentile, search=search,
-        untangle=untangle, scale=scale, diffusion_time=diffusion_time, disconnected=disconnected, device=device,
-        dtype=dtype, memory_limit=memory_limit, n_threads=n_threads, random_state=random_state, tol=tol,
-        keep_bases=keep_bases, checkpoint=checkpoint, resume=resume,
-    )  # fmt: skip
+    passed = locals()  # the arguments, by name
+    asked = {name: passed[name] for name in TABLE if name in passed}
+    given = Inputs.of(**{name: passed[name] for name in INPUTS})
+    asked["n_components"] = given.n_components(n_components)
+    options = Options(entry=given.entry, **asked)
     if client is not None:
         from .cluster.run import ClusterRun
 
@@ -197,12 +191,10 @@ def select_each_part(
     return parts
 
 
-def map_parts(
-    value: Array, entry: str, options: dict[str, Any], fewest: int
-) -> tuple[list[tuple[Selection, list[Finding]]], list[str]]:
+def map_parts(value: Array, entry: str, options: dict[str, Any], fewest: int) -> tuple[list[Told], list[str]]:
     """Return the result of each part, which may have parts again, with what is said of it; and why parts have none."""
     everything = np.arange(value.shape[0])
-    done: list[tuple[Selection, list[Finding]]] = []
+    done: list[Told] = []
     refused: list[str] = []
     waiting, backend = [(everything, "raise")], backend_of(value.data if hasattr(value, "tocsr") else value)
     while waiting:

@@ -1,7 +1,5 @@
 """Argument checks: bad input ends here, with an error that gives the argument, its value and the way out."""
 
-from __future__ import annotations
-
 import math
 import numbers
 import os
@@ -124,12 +122,7 @@ def _from_objects(name: str, array: Array) -> Array:
 
 
 def _check_finite(
-    name: str,
-    array: Array,
-    backend: Backend,
-    largest: float = LARGEST,
-    indptr: Array | None = None,
-    columns: Any = None,
+    name: str, array: Array, backend: Backend, largest: float = LARGEST, indptr: Array = None, columns: Any = None
 ) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp

@@ -14,8 +14,6 @@ all points apart. With as many coordinates as dimensions, the map's volume has a
     collapsed, not flat, two sheets on top of each other      overlap
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +28,8 @@ from ..choice.criterion import check_spanning, coordinate_numbers, log_volumes, 
 from ..choice.faults import Sample
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..embedding.local import knn_graph
+from ..embedding.parts import parts_of
+from ..embedding.points import laplacian_of_points
 from ..findings import refusal
 from ..parameters.judgement import FOLDED
 from ..results.selection import Selection, bases_of, check_selection, used_points
@@ -223,8 +223,6 @@ def sample_of(selection: Selection, turned: bool) -> Sample:
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
     """Return the Laplacian of a run from these points within a radius; None of another, or if memory is too small."""
-    from ..embedding.points import laplacian_of_points
-
     used = selection.diagnostics.get("parameters", {})
     if used.get("entry") != "X" or used.get("n_neighbors") is not None or not isinstance(used.get("bandwidth"), float):
         return None
@@ -235,9 +233,7 @@ def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
     return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
 
 
-def stretched(
-    every: np.ndarray, subset: tuple[int, ...], found: faults.Collapse, adjacency: Array, group: np.ndarray
-) -> np.ndarray:
+def stretched(every: Array, subset: tuple[int, ...], found: faults.Collapse, adjacency: Array, group: Array) -> Array:
     """Return the collapse at the points of a group after the map is stretched there to one width in all directions.
 
     Where the map is only thin, that undoes the collapse; where it is folded, or shrinks to a point or a curve, not.
@@ -247,10 +243,8 @@ def stretched(
         return np.full(len(group), np.inf)
     local = every[around][:, list(subset)]
     white = np.linalg.svd(local - local.mean(axis=0), full_matrices=False)[0]
-    backend = backend_of(white)
-    with backend.active():
-        _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return faults.median_distances(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
+    near = around[faults.nearest(np.ascontiguousarray(white), k)[np.searchsorted(around, group)]]
+    return np.median(faults.distances_to(every, group, near), axis=1) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:
@@ -258,8 +252,6 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     points = np.flatnonzero(marked)
     if len(points) < least:
         return []
-    from ..embedding.parts import parts_of
-
     _, labels = connected_components(adjacency[points][:, points], directed=False)
     return [part for part in parts_of(points, labels) if len(part) >= least]
 
@@ -280,9 +272,7 @@ def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -
     return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), False, (note,)
 
 
-def find_sheets(
-    every: np.ndarray, found: faults.Collapse, centres: np.ndarray, planes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def find_sheets(every: Array, found: faults.Collapse, centres: Array, planes: Array) -> tuple[Array, Array]:
     """Return pairs (p, 2) of points near in the map and far in all eigenvectors, and angles of its planes (n, s, d)."""
     near = found.in_map[centres]
     foreign = faults.distances_to(every, centres, near) > faults.COLLAPSED * found.within[centres][:, None]

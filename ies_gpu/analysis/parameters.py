@@ -1,7 +1,5 @@
 """Bandwidth, intrinsic dimension and number of coordinates, as an automatic run finds them, and why."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

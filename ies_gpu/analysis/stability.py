@@ -5,8 +5,6 @@ each have their own error, so the variance to imitate is twice that of one sampl
 replacement, has exactly that variance. (Resampling with the eigenvectors kept would miss most of it.)
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Steps of the pipeline are functions that anyone may call. A step knows no run: i
 listens, and one made of others calls them through ``do``, which is :func:`call` unless a run takes its place.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -29,7 +27,7 @@ Report = Callable[[int, int], None]
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 __all__ = [
     "Backend", "Block", "Do", "Report", "Step", "active_backend", "at_home", "backend_of", "cached_property", "call",
-    "device_near", "device_of", "get_backend", "host_of", "report", "reporting", "step", "to_device", "to_host",
+    "device_near", "get_backend", "host_of", "report", "reporting", "step", "to_device", "to_host",
 ]  # fmt: skip
 
 
@@ -51,8 +49,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
     found = probe(number := int(match[1] or 0))
     if found.ok:
-        why = found.detail if device == "auto" else reason
-        return CudaBackend(number, reason=why, **options)
+        return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
     if device != "auto":
         raise refusal("device.unusable", f"{option('device', device)} cannot be used: {found.detail}", kind=DeviceError)
     if found.code != "not-installed":  # a CuPy that is installed is expected to run

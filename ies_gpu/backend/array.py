@@ -1,7 +1,5 @@
 """What has to be known about arrays for one text to work with NumPy and CuPy alike."""
 
-from __future__ import annotations
-
 import operator
 import sys
 from typing import Any, TypeAlias
@@ -38,9 +36,7 @@ def few_on_host(points: Array) -> Array:
 
 def sample_rows(n: int, size: int, seed: int) -> np.ndarray:
     """Draw at most ``size`` of n row numbers, rising."""
-    if n <= size:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, size=size, replace=False))
+    return np.arange(n) if n <= size else np.sort(np.random.default_rng(seed).choice(n, size=size, replace=False))
 
 
 def spaced_rows(n: int, size: int) -> np.ndarray:

@@ -139,9 +139,7 @@ class Backend:
         """Return facts for ``diagnostics`` and ``ies-gpu doctor``."""
         return {"device": self.device, "device_reason": self.reason, "device_code": self.code}
 
-    def blocks(
-        self, n_rows: int, bytes_per_row: float, stage: str, *, rows_a_block: int | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, n_rows: int, bytes_per_row: float, stage: str, *, rows_a_block: int = 0) -> Iterator[Block]:
         """Yield consecutive blocks of ``range(n_rows)`` whose temporaries fit.
 
         The body of the loop works in the block's context and must write its results last. A block in which memory ran

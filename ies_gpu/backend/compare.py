@@ -5,8 +5,6 @@ defines them, not number by number. An audit computes seeded rows of what a run 
 needs none: it only decides what is fast. The eigensolver's own loops are checked by residuals of audited products.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import itertools

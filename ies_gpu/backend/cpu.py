@@ -5,8 +5,6 @@ by a thread that it does not have, waits forever. Containers, Slurm jobs and sys
 (version 2): that of any group above the process holds. In a container ``/proc/self/cgroup`` often names no path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

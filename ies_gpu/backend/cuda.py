@@ -1,7 +1,5 @@
 """CuPy: whether CUDA can be used here, told in one sentence, and the backend that uses it."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.metadata
@@ -57,8 +55,7 @@ def probe(number: int = 0) -> Probe:
         if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
             return Probe(False, "not-installed", "CuPy is not installed; install it: pip install 'ies-gpu[cuda12]'")
         how = f"reinstall it with pip install --force-reinstall '{_wheel()}[ctk]'"
-        broken = f"importing CuPy failed ({one_line(error)}); {how}"
-        return _known(error) or Probe(False, "broken-install", broken)
+        return _known(error) or Probe(False, "broken-install", f"importing CuPy failed ({one_line(error)}); {how}")
     for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
         try:
             trouble = check(cupy, number)
@@ -144,9 +141,8 @@ def _check_numbers(cupy: Any, number: int) -> tuple[str, str] | None:
         matrix.has_canonical_format = True  # or CuPy would compile how to look
         product = (matrix @ (device @ cupy.exp(device))).get()
     expected = np.linalg.eigvalsh(symmetric)
-    if np.allclose(values, [expected, 2 * expected]) and np.allclose(
-        product, symmetric @ symmetric @ np.exp(symmetric)
-    ):
+    right = symmetric @ symmetric @ np.exp(symmetric)
+    if np.allclose(values, [expected, 2 * expected]) and np.allclose(product, right):
         return None
     return "wrong-result", f"CUDA device {number} computes wrongly on a 4 x 4 test; check the hardware"
 
@@ -329,12 +325,6 @@ class CudaBackend(Backend):
 @cache
 def _device_backend(number: int) -> CudaBackend:
     return CudaBackend(number, reason="the input is a CuPy array")
-
-
-def forget_devices() -> None:
-    """Forget what was found out about the devices, so that the next use looks again."""
-    _device_backend.cache_clear()
-    _kernels.cache_clear()
 
 
 def backend_on_device(array: Array) -> Backend:

@@ -1,7 +1,5 @@
 """Which sets of coordinates there are, how they are written (from phi1, in arrays from 0), and the criterion."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, combinations

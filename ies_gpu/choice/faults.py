@@ -275,12 +275,12 @@ class Collapse(NamedTuple):
 
 def collapse(Y: np.ndarray, subset: tuple[int, ...], k: int) -> Collapse:
     """Return how far apart the k neighbours of each point in a map are, in all coordinates (n, m)."""
-    backend = backend_of(Y)
-    with backend.active():
-        _, in_map = backend.nearest(np.ascontiguousarray(Y[:, list(subset)]), k)
+    in_map = nearest(np.ascontiguousarray(Y[:, list(subset)]), k)
+    with (backend := backend_of(Y)).active():
         distances, in_all = backend.nearest(Y, k)
     within = np.maximum(np.median(distances, axis=1), 1e-15)
-    return Collapse(median_distances(Y, np.arange(len(Y)), in_map) / within, in_map, in_all, within)
+    apart = np.median(distances_to(Y, np.arange(len(Y)), in_map), axis=1)
+    return Collapse(apart / within, in_map, in_all, within)
 
 
 def distances_to(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -291,10 +291,6 @@ def distances_to(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndar
             apart = Y[near[rows]] - Y[points[rows]][:, None]
             found[rows] = np.sqrt(np.einsum("pkm,pkm->pk", apart, apart))
     return found
-
-
-def median_distances(Y: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
-    return np.median(distances_to(Y, points, near), axis=1)
 
 
 def flatness(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

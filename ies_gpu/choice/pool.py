@@ -15,8 +15,6 @@ A point counts 0 instead where A is singular, or where its own best r coordinate
 0: R <= 0. The mean over points is taken before coordinates are chosen, which is tighter than choosing at every point.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -33,6 +31,7 @@ from .criterion import CandidateSets, all_sets, candidate_subsets, penalties, sc
 from .regularization import regularization_path
 
 Subset = tuple[int, ...]
+Node = tuple[float, Subset, Subset]  # minus the bound, the members, the coordinates that may still join
 STARTS = 6  # random ones, beside the best set known and a grown one
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 BATCH = 512  # sets scored side by side
@@ -156,9 +155,7 @@ def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | Non
     return pool.named("greedy", pool.trace(oracle, zeta))._replace(orders=orders)
 
 
-def submodular_sets(
-    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0
-) -> CandidateSets:
+def submodular_sets(bases: Array, eigenvalues: Array, s: int, zeta: float | None, random_state: int) -> CandidateSets:
     """Name all sets that exchanges from several starts score, at zeta or (for None) along the path."""
     pool, m, rng = Pool(bases, eigenvalues, s), bases.shape[1], np.random.default_rng(random_state)
     # random starts where the search begins; from there on the pool knows better ones than chance does
@@ -204,7 +201,7 @@ class Tree:
         pool.add([grown(pool, zeta)])
         best = pool.loss(exchanged(pool, pool.best(pool.scores, zeta), zeta), zeta)
         rest = tuple(range(1, m))
-        heap: list[tuple[float, Subset, Subset]] = [(-self.bound((0,), rest, zeta)[0], (0,), rest)]
+        heap: list[Node] = [(-self.bound((0,), rest, zeta)[0], (0,), rest)]
         while heap and -heap[0][0] > best + ROUNDING:
             if self.nodes >= self.node_limit:
                 self.gap = max(self.gap, -heap[0][0] - best)
@@ -229,9 +226,7 @@ class Tree:
         bound = level + float(np.sort(net)[len(net) - r :].sum()) if len(candidates) >= r else -inf
         return bound, net, level
 
-    def children(
-        self, members: Subset, candidates: Subset, zeta: float, above: float, best: float
-    ) -> list[tuple[float, Subset, Subset]]:
+    def children(self, members: Subset, candidates: Subset, zeta: float, above: float, best: float) -> list[Node]:
         """One node for each candidate, which may be joined by those after it: each set is reached once.
 
         Those that add least come first: what such a node closes is every set that holds it.
@@ -282,8 +277,7 @@ def bound_of(bases: Array, members: Subset, r: int) -> tuple[float, np.ndarray]:
         counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
         return (xp.concatenate([(counts @ score)[None], counts @ gains]),)
 
-    per_row = CACHE * 8.0 * m * (4 * d + 8)
-    (sums,) = backend.sweep(summed, bases, bytes_per_row=per_row, stage="search", sums=1)
+    (sums,) = backend.sweep(summed, bases, bytes_per_row=CACHE * 8.0 * m * (4 * d + 8), stage="search", sums=1)
     means = backend.to_host(sums) / n
     return float(means[0]), means[1:]
 

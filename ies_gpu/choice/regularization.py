@@ -1,7 +1,5 @@
 """The regularization path, the leave-one-out regret, and the choice of zeta (algorithm ReguParamSearch)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Say why coordinates are redundant: one follows another, or is the product of two."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .criterion import coordinate_names, names_text

@@ -151,9 +151,7 @@ class Tangents(NamedTuple):
     ),
     unpack=lambda content, *_, **__: Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields)),
 )  # fmt: skip
-def tangent_spaces(
-    laplacian: Laplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
-) -> Tangents:
+def tangent_spaces(laplacian: Laplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str) -> Tangents:
     """Return a basis of the tangent space at every point of a map, and the singular values of its co-metric."""
     Y = embedding.vectors.astype(dtype, copy=False)
     return Tangents(*tangents(Y, laplacian, intrinsic_dim, backend_of(Y)))

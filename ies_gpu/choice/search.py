@@ -332,8 +332,7 @@ def _searched(
     values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != m:
         raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
-    why = f" (intrinsic_dim is {d}, n_components is {m})"
-    s = check_integer("subset_size", subset_size, low=d, high=m, why=why)
+    s = check_integer("subset_size", subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
     alpha = TABLE["percentile"].accepts.check("percentile", percentile)
     weight = None if is_auto(zeta) else TABLE["zeta"].accepts.check("zeta", zeta)
     with backend_of(bases).active():

@@ -8,8 +8,6 @@ and lose no more of the worst direction around a point than before; the one that
 points, random functions that the graph has averaged stand in for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Only the standard library is imported here. Each command imports what it needs when it runs, so ``--help`` is instant.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import logging

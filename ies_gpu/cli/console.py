@@ -1,7 +1,5 @@
 """What commands print, folded to 80 columns, and what a run shows on the error stream: a bar, lines or JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

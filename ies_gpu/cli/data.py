@@ -1,7 +1,5 @@
 """``ies-gpu data`` and ``ies-gpu demo``: the paper's data sets, and its opening example in words and pictures."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -1,7 +1,5 @@
 """``ies-gpu doctor``: what is installed, which device would be used, and whether it computes what it should."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import warnings

@@ -50,9 +50,8 @@ def add(commands: Any) -> None:
         option(*dict.fromkeys((flag, f"--{name}")), metavar=metavar, help=f"file for {content}")
     parser.add_reading(fit.add_argument_group("the file").add_argument)
     option = fit.add_argument_group("a molecule").add_argument
-    option(
-        "--topology", metavar="TOP.PDB", help="file with the atoms of a trajectory such as traj.xtc (needs MDAnalysis)"
-    )
+    about = "file with the atoms of a trajectory such as traj.xtc (needs MDAnalysis)"
+    option("--topology", metavar="TOP.PDB", help=about)
     option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
     about = "what describes the shape of a frame (angles); only torsions tell it from its mirror image"
     option("--features", choices=FEATURES, help=about)

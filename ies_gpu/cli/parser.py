@@ -1,7 +1,5 @@
 """The parser of a command: flags from the table of options, job files, variables, and findings said in flags."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import tomllib

@@ -1,7 +1,5 @@
 """Self-test of a device: its kernels against plain code, and runs on D1 and D7 against the CPU in float64."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

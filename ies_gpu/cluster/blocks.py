@@ -4,13 +4,11 @@ A block of a matrix has its own rows, and columns numbered within it: first its 
 that its rows need, by block.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -25,16 +23,15 @@ from ..embedding.laplacian import Rows as InputRows
 from ..embedding.points import SURE, refuse_alike, sampled_degree
 from ..findings import ClusterError, brief, refusal
 from ..options import Options
+from ..run.run import Fit
 from ..validation import LARGEST, ROWS, check_real_array, check_unmasked, digest_of_rows, refuse_points
 from .team import PARSING, Team, calls, item, joined
-
-if TYPE_CHECKING:
-    from ..run.run import Fit
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4
 SENT_BYTES = 8 << 20  # the same where the points go with the task, by way of the scheduler
 SAMPLE = 20_000  # points from which the cuts are found
+Some = tuple[np.ndarray, np.ndarray]  # rows of the input, rising, and the points there
 BOXES = 6  # cuts of a block into smaller boxes, which say which points of other blocks are near it
 
 
@@ -103,9 +100,6 @@ def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
     return check_real_array("X", rows, 2)
 
 
-# --- blocks ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Points:
     """The points of one block in spatial order, with their rows in the input."""
@@ -144,9 +138,7 @@ def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
 
 
 @step("checks")
-def facts_of_points(
-    team: Team, points: list[Any], width: int, used: int, n: int
-) -> tuple[dict[str, Any], tuple[np.ndarray, np.ndarray]]:
+def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int) -> tuple[dict[str, Any], Some]:
     """Return facts of ``used`` of n points for ``diagnostics``, and some of the points with their rows."""
     few = spaced_rows(used, ROWS)
     wanted = np.concatenate([few, sample_rows(used, LOOKED_AT, 0)])
@@ -219,9 +211,6 @@ def points_near(backend: Backend, points: Points, boxes: np.ndarray, reach: floa
     return around[near], X[near]
 
 
-# --- the matrix -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Rows:
     """A block of rows of a sparse matrix."""
@@ -247,11 +236,11 @@ class BlockLaplacian:
     n_input: int  # how many points the input has
     bandwidth: float
     facts: dict[str, Any]  # what is known of the graph, as plain values for ``diagnostics``
-    sample: tuple[np.ndarray, np.ndarray]  # rows of the input, rising, and the points there
+    sample: Some
     rows = None  # each block knows its own
 
     @property
-    def without_matrix(self) -> BlockLaplacian:
+    def without_matrix(self) -> Self:
         """Itself: its blocks stay where they are."""
         return self
 
@@ -362,9 +351,8 @@ def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.
 
 @step("laplacian")
 def transition_blocks(
-    team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any],
-    sample: tuple[np.ndarray, np.ndarray],
-) -> BlockLaplacian:  # fmt: skip
+    team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any], sample: Some
+) -> BlockLaplacian:
     """Return the renormalised transition matrix of a connected kernel; two sums over neighbours are exchanged once."""
     w = team.map(lambda at, K: SparseMatrix(K.matrix) @ at.xp.ones(K.matrix.shape[1]), kernels)
     w_all = calls(joined, w, team.exchanged(w))

@@ -4,8 +4,6 @@ The iteration is that of :mod:`ies_gpu.embedding.eigensolvers.multilevel`, with 
 Cells stay with the block of their points; their matrix, an eighth of the rows or so, goes to the first worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -81,7 +79,7 @@ class TopLevel(Level):
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
         self.wanted = [team.submit(joined, own, (), block=0) for own in wanted]
         # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
-        self.coarse: Any = SimpleNamespace(n=cells, late=None)
+        self.coarse: Any = SimpleNamespace(n=cells, late=())
 
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
@@ -215,9 +213,7 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
     return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
 
-def block_product(
-    backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: tuple[Any, ...], scale: Any = None
-) -> Any:
+def block_product(backend: Backend, S: Matrix, R: Any, chosen: Any, V: Any, others: Any, scale: Any = None) -> Any:
     """Return the rows of a block of S or S P0 times V and what comes from others; see :meth:`Level.smoothed`."""
     if chosen is not None:
         chosen = tuple(map(backend.asarray, chosen))
@@ -295,8 +291,7 @@ def merged_rows(
     weights = backend.asarray(shown[:, 1].astype(np.float32))
     begin = backend.asarray(np.append(first, len(labels)))
     product = backend.kernels.merge_columns(*entries, begin, weights)
-    starts = backend.asarray(cells.starts)
-    rows = backend.kernels.merge_rows(*product, starts, weights[: len(own)], len(first))
+    rows = backend.kernels.merge_rows(*product, backend.asarray(cells.starts), weights[: len(own)], len(first))
     indptr, indices, data = map(backend.to_host, rows)
     wanted = labels[first]
     whole = csr_matrix((data, wanted[indices], indptr), shape=(len(indptr) - 1, int(wanted.max()) + 1))
@@ -317,7 +312,6 @@ def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: tuple[tupl
     def over_all(parts: Iterable[np.ndarray]) -> np.ndarray:
         return np.unique(np.concatenate([first + own for first, own in zip(offsets, parts, strict=False)]))
 
-    multilevel.coarsened(
-        level, over_all(points), over_all(held), count, lambda cuts: over_all(cells_of(n, True, cuts) for n in sizes)
-    )
+    cells = lambda cuts: over_all(cells_of(n, True, cuts) for n in sizes)  # noqa: E731
+    multilevel.coarsened(level, over_all(points), over_all(held), count, cells)
     return level

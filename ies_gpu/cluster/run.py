@@ -1,7 +1,5 @@
 """A run on the workers of a Dask cluster: replaced are steps that need rows of other blocks, and the way back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import getitem
 from typing import Any
@@ -82,10 +80,8 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.assign_workers(len(left))
-        kept = calls(
-            lambda at, own, keep: (own.rows[keep], own.X[at.asarray(np.flatnonzero(keep))]),
-            [points[i] for i in left], [keep[i] for i in left],
-        )  # fmt: skip
+        some, masks = [points[i] for i in left], [keep[i] for i in left]
+        kept = calls(lambda at, own, keep: (own.rows[keep], own.X[at.asarray(np.flatnonzero(keep))]), some, masks)
         points = team.map(collect, [(own,) for own in kept])
     facts = {"graph_components": count, "approximations": []}
     known, sample = do(blocks.facts_of_points, team, points, source.width, int(sizes.sum()), n)
@@ -114,9 +110,7 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
 
 
 @step("tangents")
-def tangents_in_blocks(
-    laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
-) -> Tangents:
+def tangents_in_blocks(laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str) -> Tangents:
     """Return the tangent spaces: those of a block take the coordinates of its neighbours in others."""
     team, Y, d, bandwidth = laplacian.team, embedding.vectors, intrinsic_dim, laplacian.bandwidth
 
@@ -130,9 +124,7 @@ def tangents_in_blocks(
 
 
 @step("result")
-def assemble_in_blocks(
-    given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: np.ndarray | None = None
-) -> Selection:
+def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: Any) -> Selection:
     """Return the result with its arrays where the points are: at the client, or in the chunks of the input."""
     laplacian: Any = fit.laplacian
     embedding, (bases, sigma) = fit.embedding, fit.tangents
@@ -191,12 +183,9 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
     team, sizes = source.team, np.diff(np.searchsorted(points, source.ends))
     chunks, order = tuple(sizes[sizes > 0].tolist()), np.argsort(np.concatenate(owners))
     kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
-    found: dict[str, Any] = {}
+    found, blocks = dict[str, Any](), list(zip(packed, owners, strict=True))
     for k, (name, (tail, dtype)) in enumerate(zip(NAMES, team.gather([kinds])[0], strict=False), 1):
-        parts = [
-            da.from_delayed(delayed(getitem)(block, k), shape=(len(own), *tail), dtype=dtype)
-            for block, own in zip(packed, owners, strict=True)
-        ]
+        parts = [da.from_delayed(delayed(getitem)(block, k), (len(own), *tail), dtype) for block, own in blocks]
         found[name] = da.concatenate(parts)[order].rechunk({0: chunks}, balance=False)
     kept = team.client.persist(list(found.values()))
     team.wait(futures_of(kept))

@@ -3,8 +3,6 @@
 Tasks are pure functions of others' results: what is lost with a worker is computed again, and nothing is scattered.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -103,8 +101,6 @@ class Team:
                 text = f"worker {address} has {wrong}"
                 raise refusal("cluster.versions", text, "install the same versions everywhere", ClusterError)
 
-    # --- blocks and their workers ------------------------------------------------------------------------------------
-
     def known(self) -> dict[str, dict[str, Any]]:
         """Return what the scheduler knows of each worker."""
         # not client.scheduler_info: every two seconds the client replaces what that returns by one without workers
@@ -137,8 +133,6 @@ class Team:
     def place(self, block: int) -> str:
         return self.places[block % len(self.places)]
 
-    # --- tasks -------------------------------------------------------------------------------------------------------
-
     def submit(
         self, function: Callable[..., Any], *arguments: Any, block: int | None = None, alone: bool = False
     ) -> Any:
@@ -168,9 +162,8 @@ class Team:
     def exchanged(self, pieces: list[Any]) -> list[tuple[Any, ...]]:
         """Return for each block the rows of others that its own have as neighbours."""
         send, outgoing = self.send, self.outgoing
-        return [
-            tuple(send(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in own) for i, own in enumerate(self.near)
-        ]
+        near = enumerate(self.near)
+        return [tuple(send(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in own) for i, own in near]
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results, on the client; they should be small."""

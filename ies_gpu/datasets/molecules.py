@@ -1,7 +1,5 @@
 """Frames of a molecule, and features of its shape, which do not depend on its position and orientation."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence

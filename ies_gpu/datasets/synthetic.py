@@ -3,8 +3,6 @@
 Parameters are those of the authors' published experiment, not always those of the supplement. N(0, x) has deviation x.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

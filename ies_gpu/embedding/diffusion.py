@@ -1,7 +1,5 @@
 """Diffusion maps: the slowest eigenvectors of the Laplacian as coordinates, how long they are, which way they point."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -166,15 +164,13 @@ def leading_pairs(laplacian: Laplacian, count: int, *, tol: float, seed: int, so
     laplacian = reorder(laplacian) if sorted_rows else laplacian
     rows, fits = laplacian.rows, laplacian.facts.get("storage", {}).get("multilevel_fits", True)
     with backend.active():
-        operator = SymmetricTransition(laplacian, backend)
+        S = SymmetricTransition(laplacian, backend)
         start, ordered = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers]), rows.edges if fits else False
-        pairs = leading_eigenpairs(
-            operator, count, start=start, tol=tol, ordered=ordered, solver=solver, progress=report
-        )
+        pairs = leading_eigenpairs(S, count, start=start, tol=tol, ordered=ordered, solver=solver, progress=report)
     if not sorted_rows:
-        return pairs, operator.root
+        return pairs, S.root
     vectors = backend.xp.ascontiguousarray(rows.to_user(pairs.vectors))
-    return replace(pairs, vectors=vectors), rows.to_user(operator.root)
+    return replace(pairs, vectors=vectors), rows.to_user(S.root)
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str) -> None:
@@ -218,9 +214,7 @@ def start_vector(n: int, random_state: int) -> np.ndarray:
 # --- scale and sign, chosen after everything else --------------------------------------------------------------------
 
 
-def scale_factors(
-    Y: Array, eigenvalues: Array, scale: str, *, weights: Array = None, diffusion_time: float = 1.0
-) -> Array:
+def scale_factors(Y: Array, eigenvalues: Array, scale: str, weights: Array, diffusion_time: float) -> Array:
     """Return what to multiply each eigenvector (n,) by; see ``scale`` of :func:`ies_gpu.select_coordinates`.
 
     "diffusion" makes distances in all n - 1 coordinates the diffusion distances at that time: with ``pi`` the weights
@@ -235,12 +229,10 @@ def scale_factors(
 
 
 def signs(Y: Array, *, X: Array = None, weights: Array = None) -> Array:
-    """Return the sign, 1 or -1, of each eigenvector (n,), by a rule that knows nothing of seeds and the order of rows.
+    """Return the sign, 1 or -1, of each eigenvector (n,), by the rule in the notes of :func:`select_coordinates`.
 
-    The first of these that is at least four standard errors from zero becomes positive: the third moment; the
-    correlation with the squared distance from the mean of the points; that with each column of the points, in turn.
-    Without points, the weights of the Laplacian take their place. Where none is so clear, the clearest counts, and
-    where all are zero to rounding, the order of the rows.
+    Without points, the weights of the Laplacian take their place. Where all that the rule looks at is zero to rounding,
+    the order of the rows counts.
     """
     backend, home = backend_of(few := few_on_host(Y)), backend_of(Y)
     Y, X, weights = few, *(backend.asarray(home.to_host(part)) if part is not None else None for part in (X, weights))

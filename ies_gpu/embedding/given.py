@@ -1,7 +1,5 @@
 """A graph, a kernel, or a Laplacian with eigenvectors that the user brings, and the Gaussian kernel of a graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -246,6 +244,5 @@ def residuals_of(laplacian: Laplacian, Y: Array) -> np.ndarray:
     worst = int((residuals / allowed).argmax())
     if residuals[worst] > allowed[worst]:
         text = f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g})"
-        advice = "check that the rows of coordinates are in its order"
-        tell(warning("eigenvectors.foreign", text, advice))
+        tell(warning("eigenvectors.foreign", text, "check that the rows of coordinates are in its order"))
     return residuals

@@ -4,8 +4,6 @@ That is the order of a KD-tree with cuts at medians: after ``l`` cuts the i-th o
 ``(n * i) >> l``. The graph skips pairs of cells that are far apart, and cells are the unknowns of coarse eigenproblems.
 """
 
-from __future__ import annotations
-
 import math
 import mmap
 import tempfile

@@ -197,8 +197,7 @@ class Laplacian:
         """The Laplacian ``L = I - P`` as a sparse matrix, in the order of the input."""
         P = self.transition if self.operator.has_matrix else self.operator.matrix
         check_sparse_storage("transition", P)
-        backend = backend_of(P.data)
-        return (backend.sparse.identity(self.shape[0], format="csr") - P).tocsr()
+        return (backend_of(P.data).sparse.identity(self.shape[0], format="csr") - P).tocsr()
 
     @property
     def without_matrix(self) -> Laplacian:

@@ -1,7 +1,5 @@
 """Kernels of nearest neighbours, and a bandwidth that follows the density, that of Berry and Harlim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -136,5 +134,4 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
 def local_bandwidths(laplacian: Laplacian) -> Array:
     """Return the bandwidth at every point, from the diagonal ``1 - 1 / rho^2``."""
     matrix = laplacian.operator.matrix
-    backend = backend_of(matrix.data)
-    return laplacian.bandwidth / backend.xp.sqrt(1 - matrix.diagonal())
+    return laplacian.bandwidth / backend_of(matrix.data).xp.sqrt(1 - matrix.diagonal())

@@ -1,7 +1,5 @@
 """New points in the map of old ones: the Nystrom extension of the renormalised kernel."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +59,7 @@ def extend(
     if new.shape[0] == 0:
         return xp.empty((0, Y.shape[1]))
     share = 1.0 / degrees[:, None] ** rule.alpha
-    V = xp.concatenate([share, share * Y], axis=1)
-    sums = kernel_sums(new, X, V, rule)
+    sums = kernel_sums(new, X, xp.concatenate([share, share * Y], axis=1), rule)
     alone = sums[:, 0] <= 0
     lonely = backend.to_host(xp.nonzero(alone)[0])
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)

@@ -1,7 +1,5 @@
 """Graphs in parts: which part is used, and the error, with a way out, where none of them will do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -14,13 +12,9 @@ PARTS = 50  # the largest ones, and points of each, from which a radius that joi
 
 
 def largest_part(
-    labels: np.ndarray,
-    rows: np.ndarray,
-    n_input: int,
-    disconnected: str,
-    n_components: int | None,
+    labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, n_components: int | None,
     join: Callable[[], float | None] = lambda: None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Return the places of the largest part of some ``rows`` of the input; an error if it is smaller than asked for.
 
     ``labels`` (n,) have the part of each; ``join`` finds a radius that joins the parts.

@@ -4,8 +4,6 @@ Memory is planned before the work: :func:`bytes_by_stage` has the bytes of each 
 at the start. Without room for the multilevel method the eigenvectors come from Lanczos.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from math import gamma, pi
 from typing import Any, NamedTuple

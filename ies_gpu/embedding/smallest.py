@@ -1,7 +1,5 @@
 """The smallest eigenpairs of a symmetric graph Laplacian, by the solvers of the pipeline and without the pipeline."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

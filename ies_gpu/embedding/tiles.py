@@ -4,12 +4,10 @@ A graph of 50,000 points with 26,500 neighbours each takes 16 GB as CSR, 5 GB as
 next to nothing if they are computed anew for each product. Methods are documented in :class:`.laplacian.SparseMatrix`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -116,7 +114,7 @@ class TiledMatrix:
             if r == c:
                 self.tiles[r, c] = self._compute(r, c)
 
-    def scale_rows_and_columns(self, left: Array, right: Array) -> TiledMatrix:
+    def scale_rows_and_columns(self, left: Array, right: Array) -> Self:
         scaled = copy(self)  # over the same tiles
         scaled.left, scaled.right = left, right
         return scaled
@@ -149,7 +147,7 @@ class TiledMatrix:
         rows, H = self.cometric(Y, block, backend)
         return rows, *backend.kernels.leading_eigenvectors(H, d)
 
-    def on(self, _: Backend) -> TiledMatrix:
+    def on(self, _: Backend) -> Self:
         return self  # tiles stay where they are
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:

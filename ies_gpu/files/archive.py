@@ -1,7 +1,5 @@
 """Results, checkpoints and models as one ``.npz``, a JSON header and plain arrays: no pickle."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

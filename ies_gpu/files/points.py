@@ -3,8 +3,6 @@
 Nothing is unpickled, and nothing is read from another file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import math

@@ -3,8 +3,6 @@
 They are copied to and from temporary ones; object stores show a result only once it is complete.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import tempfile

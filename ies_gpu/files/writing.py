@@ -1,7 +1,5 @@
 """Writing files: checked before long work, and then written completely or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

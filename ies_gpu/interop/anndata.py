@@ -1,7 +1,5 @@
 """AnnData in, AnnData out: chosen coordinates for those who work with scanpy. Public as ``ies_gpu.anndata``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """scikit-learn transformers: a diffusion map, and its independent coordinates, both ready for new points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Chosen coordinates as the start of UMAP."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The automatic choice of bandwidth, intrinsic dimension and number of coordinates, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

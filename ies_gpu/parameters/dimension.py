@@ -1,7 +1,5 @@
 """How many dimensions the points have, by local principal components."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

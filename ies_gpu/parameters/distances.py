@@ -1,7 +1,5 @@
 """Distances from sampled points, and the bandwidth that gives a point its share of neighbours."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

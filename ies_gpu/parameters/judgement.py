@@ -80,17 +80,15 @@ def judge(
     elif lost > limits[1] and d <= MOST_HIDDEN and ground.hidden(Y) > HIDDEN:
         which = "their only dimension" if d == 1 else f"one of the {d} dimensions"
         said = f"all of phi1..phi{Y.shape[1]} together lose {which}, so no set of them keeps it"
-        more = f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"
-        tell(warning("dimension.missing", said, more))
+        tell(warning("dimension.missing", said, f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"))
     doubts += others
     if not found.passed:
         doubts.append(grave("choice.regret", "no set passes the regret test"))
     answers = {"rank": answer_on("rank", lost, text, doubts)}
     looked, n = len(sample.bases), n or len(Y)
     where = "" if looked == n else f" (looked at {looked:,} of {n:,} points)"
-    answers["shape"], found_there = shape_of(
-        sample if weights is None else sample.turned(subset, weights), subset, where
-    )
+    seen = sample if weights is None else sample.turned(subset, weights)
+    answers["shape"], found_there = shape_of(seen, subset, where)
     share = recurrence(sample.bases, n, found, sample.eigenvalues)
     # eigenvectors of another sample differ too, so that draws of scores refute a choice but never confirm it
     level = "unchecked" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
@@ -157,7 +155,6 @@ def dimension_findings(X: np.ndarray, d: int) -> list[Finding]:
 
 
 def dimensions(d: int) -> str:
-    """Write a number of dimensions."""
     return "1 dimension" if d == 1 else f"{d} dimensions"
 
 

@@ -205,9 +205,7 @@ def sizes_to_compare(d: int, options: Options) -> tuple[int, int]:
 
 
 @step("scan")
-def scan(
-    run: Run, X: Array, tried: Scan, bandwidths: Sequence[float], distances: Distances, d: int, disconnected: str
-) -> Scan:
+def scan(run: Run, X: Array, tried: Scan, bandwidths: Sequence[float], distances: Distances, d: int, way: str) -> Scan:
     """Try bandwidths, those nearest to the centre first; one that breaks the graph, or is not worth it, is left out.
 
     Of many points, wider ones are tried on a part: with all, they would take three quarters of the time on a surface.
@@ -228,9 +226,9 @@ def scan(
         share = (mean_degree(distances, centre) / max(mean_degree(distances, eps), 1.0)) ** THINNED
         rows = some_rows(len(X), share, run.options.random_state) if len(X) > THIN_FROM else None
         try:
-            new = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
+            new = None if rows is None else thin_trial(X, eps, d, run, log, way, rows)
             if new is None:
-                new = trial(X, eps, d, run, log := HeldLog(progress=within), disconnected)
+                new = trial(X, eps, d, run, log := HeldLog(progress=within), way)
             tried = with_trial(tried, new)
         except DisconnectedGraphError as error:
             tried.left_out[eps], failure, parted = IN_PARTS, error, max(parted, eps)
@@ -247,7 +245,7 @@ def scan(
     tried = replace(tried, trials=tuple(t for t in tried.trials if t.share >= least))
     while not tried.is_sample and (thin := tried.best(tried.size)).is_thin:  # the best is to be one of all points
         within = partial(show_trial, run.log.progress, count - 1, count)
-        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(progress=within), disconnected))
+        tried = with_trial(tried, trial(X, thin.bandwidth, d, run, HeldLog(progress=within), way))
     return tried
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import reporting
 from ..backend.array import Array, column_units, few_on_host, sample_rows, spaced_rows
-from ..choice.faults import SAMPLE, Ground, ground_of_points
+from ..choice.faults import SAMPLE, Ground, ground_of_points, nearest
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
@@ -80,7 +80,6 @@ class Trial:
         return result
 
     def sizes(self) -> set[int]:
-        """Return the sizes that were searched."""
         return {key[1] for key in self.known if key[0] == "findings"}
 
     def row(self, s: int) -> dict[str, Any]:
@@ -149,8 +148,7 @@ class Trial:
         """Return the share of points a fifth of whose 10 nearest in the map are far away: near 1 for two sheets."""
         backend, Y = self.run.backend, self.chart(s)
         rows = backend.asarray(spaced_rows(len(Y), OVERLAP_SAMPLE))
-        with backend.active():
-            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1][rows]
+        near = nearest(Y / column_units(Y), 10)[rows]
         radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())
@@ -162,9 +160,9 @@ class Trial:
         return self.run.backend.retried("scan", measure)
 
 
-def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str) -> Trial:
-    """Return graph, eigenvectors and tangents of points on the device at one bandwidth."""
-    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, disconnected=disconnected)
+def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, way: str) -> Trial:
+    """Return graph, eigenvectors and tangents of points on the device at one bandwidth; ``way`` is ``disconnected``."""
+    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, disconnected=way)
     own = run.apart(options, log, {})
     laplacian = own(laplacian_of, Inputs.of(X=X), options)
     bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
@@ -180,15 +178,13 @@ def some_rows(n: int, share: float, random_state: int) -> np.ndarray | None:
     return None if size > NEARLY_ALL * n else sample_rows(n, size, random_state)
 
 
-def thin_trial(
-    X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, disconnected: str, rows: np.ndarray
-) -> Trial | None:
+def thin_trial(X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, way: str, rows: np.ndarray) -> Trial | None:
     """Return a trial with the eigenvectors of some rows of X, extended to others; None where they do not reach those.
 
     A wide kernel is as full on fewer points, and its eigenvectors are smooth. Sets are compared where all trials are.
     """
     try:
-        few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, disconnected)
+        few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, way)
     except DisconnectedGraphError:
         return None
     n, X = len(X), X[run.backend.asarray(sample_rows(len(X), SAMPLE, 0))]

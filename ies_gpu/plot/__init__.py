@@ -4,8 +4,6 @@ Each function returns a ``matplotlib.figure.Figure`` that belongs to no window a
 ``figure.savefig("name.png", dpi=150)``; a notebook shows the last one of a cell.
 """
 
-from __future__ import annotations
-
 from .evidence import diagnosis, path, volumes
 from .maps import embedding, points
 

@@ -83,8 +83,7 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     top, bottom = max(s.score for s in segments), segments[0].score - end * segments[0].penalty
     room = max(top - bottom, 1e-9)
     axes.set(xlim=(0, end), ylim=(bottom - 0.3 * room, top + 0.05 * room))
-    axes.set_title("Path (thick: best set; shaded: chosen interval)")
-    axes.set_xlabel(r"$\zeta$, the weight of the penalty")
+    axes.set(title="Path (thick: best set; shaded: chosen interval)", xlabel=r"$\zeta$, the weight of the penalty")
     axes.set_ylabel(r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$")
     axes.legend(frameon=False, loc="upper right", ncols=2 if len(segments) > 5 else 1)
 

@@ -164,9 +164,8 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
         if colouring.missing:
             tints, names = [*tints, GREY], [*names, f"missing ({colouring.missing:,})"]
         marks = [Line2D([], [], linestyle="", marker="o", color=tint, markersize=6) for tint in tints]
-        axes.legend(
-            marks, names, title=style.as_written(colouring.name) or None, handletextpad=0.2, alignment="left", **place
-        )
+        place |= {"title": style.as_written(colouring.name) or None, "handletextpad": 0.2, "alignment": "left"}
+        axes.legend(marks, names, **place)
     elif drawn is not None:
         # a bar inside the axes' frame keeps their height, to scale or not
         inside = {"cax": axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))} if roomy and not space else {}
@@ -197,8 +196,7 @@ def draw_panel(
         style.scatter(axes, Y[known], **tints | size)
     style.label_axes(axes, labels)
     if count := int((~inside).sum()):
-        text = f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside"
-        axes.set_title(text, fontsize=9, loc="right")
+        axes.set_title(f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside", fontsize=9, loc="right")
     if key:
         add_key(axes, colouring, drawn, wide=wide)
 

@@ -286,8 +286,7 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
             members = np.empty(0, dtype=np.void)
     if members.dtype.kind not in "fbiuOUS":
-        text = f"{what} must hold numbers or classes, got dtype {array.dtype}"
-        raise refusal("colors.type", text, kind=TypeError)
+        raise refusal("colors.type", f"{what} must hold numbers or classes, got dtype {array.dtype}", kind=TypeError)
     members, kind = members.ravel(), members.dtype.kind
     if kind == "f" or (kind in "iu" and len(np.unique(members)) > len(COLORS)):  # measures; counts, years, rows
         found[known] = np.where(np.isfinite(members), members, np.nan)

@@ -1,7 +1,5 @@
 """A result as one page to explore, by the template and scripts beside it, and as a small card; notebooks show both."""
 
-from __future__ import annotations
-
 import base64
 import html
 import importlib.util
@@ -138,10 +136,8 @@ def marks_of(selection: Selection) -> Diagnosis | None:
 
 def fill_template(title: str, content: str) -> str:
     """Return the template with its style, its scripts and the content."""
-    page, css, *scripts = (
-        (files(__package__) / name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
-    )
+    names = ("page.html", "page.css", "scatter.js", "charts.js", "page.js")
+    page, css, *scripts = ((files(__package__) / name).read_text(encoding="utf-8") for name in names)
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
     parts = {"title": html.escape(title), "style": css, "content": content}
     parts["scripts"] = "\n".join(f"<script>\n{script}</script>" for script in scripts)

@@ -1,10 +1,8 @@
 """Put a result together from the steps of a run, back in the user's order of points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +17,16 @@ from ..embedding.laplacian import Laplacian, Rows
 from ..findings import verdict_on, warning, warnings_for
 from ..options import Options
 from ..parameters.judgement import Judgement, graph_warnings
-from ..run.run import Run, versions
+from ..run.run import Fit, Inputs, Run, versions
 from ..validation import check_points, points_digest
 from .selection import Ranking, Selection, as_words
-
-if TYPE_CHECKING:
-    from ..run.run import Fit, Inputs
 
 LENGTHS = 5_000  # rows that tell the lengths of columns well enough for words
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
 
 @step("result")
-def assemble(
-    given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: np.ndarray | None = None
-) -> Selection:
+def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: Array | None) -> Selection:
     """Return the result, in the user's order of points and on the user's device; ``weights`` turn its coordinates."""
     laplacian, embedding, (bases, sigma) = fit
     rows, home, to_user = laplacian.rows, given.home, to_user_of(given, laplacian.rows)
@@ -72,17 +65,15 @@ def to_user_of(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
     return lambda array: to_device(array[back], given.home)
 
 
-def orient_and_scale(
-    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding
-) -> tuple[Array, Array]:
+def orient_and_scale(given: Inputs, options: Options, laplacian: Laplacian, found: Embedding) -> tuple[Array, Array]:
     """Return eigenvectors in the user's order, and the sign and scale they got; given ones stay as they are."""
     to_user, X = to_user_of(given, laplacian.rows), points_of(given, laplacian.rows.used)
-    Y, time = to_user(embedding.vectors), options.diffusion_time
+    Y, time = to_user(found.vectors), options.diffusion_time
     if options.entry == "laplacian":
         return Y, given.home.xp.ones(Y.shape[1])
     weights = to_user(laplacian.operator_weights) if X is None or options.scale == "diffusion" else None
     with given.home.active():
-        factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
+        factors = scale_factors(Y, found.eigenvalues, options.scale, weights, time)
         units = signs(Y, X=X, weights=weights) * factors
         return Y * units, units
 

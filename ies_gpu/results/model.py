@@ -1,7 +1,5 @@
 """Models: all that is needed to put new points into a map."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -115,16 +115,6 @@ class Selection(Chosen):
         The labels of the rows that were used, if the points came with some, as in a data frame.
     rotation : ndarray of shape (m, s) or None
         The weights of the eigenvectors in chosen coordinates that ``untangle`` has turned: ``coordinates @ rotation``.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, select_coordinates
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> selection.names
-    ('phi1', 'phi7')
-    >>> selection.ranking.subsets.shape  # every pair with phi1
-    (19, 2)
     """
 
     subset: tuple[int, ...]

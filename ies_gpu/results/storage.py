@@ -1,7 +1,5 @@
 """Results and models as ``.npz`` files: a JSON header and plain arrays, versioned, without pickle."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -29,8 +27,7 @@ def save(result: Any, path: str | os.PathLike[str]) -> None:
     check_output(path, ".npz")
     format = next(name for name, (kind, _) in FORMATS.items() if isinstance(result, kind))
     packed, arrays = pack({field.name: getattr(result, field.name) for field in fields(result)}, RECORDS)
-    version = FORMATS[format][1]
-    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": packed}
+    header = {"format": format, "version": FORMATS[format][1], "written_by": f"ies_gpu {__version__}", "fields": packed}
     write_archive(path, header, arrays)
 
 

@@ -1,7 +1,5 @@
 """A result in words and plain values: one list of facts behind print, cards, the page and JSON."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable
@@ -35,10 +33,9 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     parts, known, s = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset)
     doubts = [finding for finding in findings if finding.is_doubt]
     stated = {question_of(finding) for finding in doubts if finding.code in STATED}
-    of_set, of_first = (
-        selection.ranking.scores[(selection.ranking.subsets == own).all(axis=1)] for own in (selection.subset, range(s))
-    )
-    others = [own for own in selection.ranking.subsets[:4].tolist() if tuple(own) != selection.subset][:3]
+    sets, _, scores = selection.ranking
+    of_set, of_first = (scores[(sets == own).all(axis=1)] for own in (selection.subset, range(s)))
+    others = [own for own in sets[:4].tolist() if tuple(own) != selection.subset][:3]
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
     notes += [Finding("search.one_dimension", "note", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
     reason = d.get("device_reason") if d.get("device_code") != "not-installed" else None
@@ -125,7 +122,7 @@ def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
 
 def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str, Any]:
     """Return a result without its arrays as JSON values; ``words`` write the options. Sets are 0-based, names not."""
-    n, m = selection.coordinates.shape
+    (n, m), d = selection.coordinates.shape, selection.diagnostics
     answers = {name: answer._asdict() for name, answer in selection.judgement.items()}
     own = ("zeta", "zeta_interval", "zeta_dimensionless", "rotation", "eigenvalues", "laplace_beltrami_eigenvalues")
     known = {
@@ -145,9 +142,7 @@ def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str,
             {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
             for subset, loss, score in best_sets(selection)
         ],
-        "diagnostics": {
-            name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")
-        },
+        "diagnostics": {name: d[name] for name in d if name not in ("findings", "judgement")},
     }
     return plain(known | more)
 

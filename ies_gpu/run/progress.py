@@ -1,7 +1,5 @@
 """Progress as bars, in a terminal or a notebook."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from functools import cache

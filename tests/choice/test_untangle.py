@@ -135,7 +135,7 @@ def test_every_device_turns_alike(strip, backend):
     laplacian = laplacian_of_points(backend.asarray(strip), bandwidth=OPTIONS["bandwidth"])
     embedding = diffusion_map(laplacian, n_components=12)
     values = laplacian.scale * backend.to_host(embedding.eigenvalues)
-    given = embedding.vectors, values, *tangent_spaces(laplacian, embedding, intrinsic_dim=2), (0, 5)
+    given = embedding.vectors, values, *tangent_spaces(laplacian, embedding, intrinsic_dim=2, dtype="float64"), (0, 5)
     W = untangle(*given, X=strip, rows=laplacian.rows.numbers)
     assert backend_of(embedding.vectors).device == backend.device
     turned = backend.to_host(embedding.vectors) @ W

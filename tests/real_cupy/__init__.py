@@ -242,5 +242,6 @@ def unplug(cupy: Any, outer: Machine | None, load: Any) -> None:
 
 
 def forget(load: Any) -> None:
-    cuda.forget_devices()
+    cuda._device_backend.cache_clear()  # what was found out about the devices
+    cuda._kernels.cache_clear()
     load.cache_clear()
