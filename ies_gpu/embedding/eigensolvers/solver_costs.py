@@ -10,13 +10,12 @@ windows of images, and are right to about a factor of two, those of a factorisat
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
-from ...backend import host_of
+from ...backend import cached_property, host_of
 from ...backend.array import Array, csr
 from ..graph import cells_of, matrix_order
 
