@@ -4,8 +4,6 @@ The functions of ``plain`` are the interface. The other modules have fast forms 
 arguments, and take the rest from ``plain``; their ``NAME`` says which they are.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

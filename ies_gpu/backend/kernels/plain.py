@@ -6,8 +6,6 @@ In the multilevel eigensolver cells are runs of consecutive rows that begin at `
 R its residuals; P and T are directions, SP and ST their images, all tall and float32.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from operator import add

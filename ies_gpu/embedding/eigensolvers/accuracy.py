@@ -7,8 +7,6 @@ residuals, projected onto the block, say how much of one is left in another, and
 a multiple eigenvalue are one group: any basis of their space is as good as another, so the angle is that to the space.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sparse Cholesky factors: what one would take, found from a graph of small cells, and the factor itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 

@@ -6,8 +6,6 @@ factor is found on the host. It stays sparse where the graph has small separator
 and fills up on an expander; :class:`.elimination.Elimination` tells beforehand.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lanczos with thick restarts for the largest eigenpairs of a symmetric operator, and the search for missed copies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

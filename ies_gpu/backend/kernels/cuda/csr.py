@@ -3,8 +3,6 @@
 None of them waits for the device, but for the number of entries of a merged matrix.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ use. Here are the launches of tangent bases, scores and pairs of points; those o
 :mod:`.csr`. Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
 """
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A ``.cu`` file holds templates, and macros that make an entry point for one choi
 is appended to it for each kernel that is asked for, so that NVRTC compiles no more than what runs.
 """
 
-from __future__ import annotations
-
 import functools
 from importlib import resources
 from typing import Any

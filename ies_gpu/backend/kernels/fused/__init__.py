@@ -4,8 +4,6 @@ Results do not depend on the number of threads: a row is computed by one, and su
 fixed size and order. Nothing is compiled on import; what a first call compiles is kept on disk.
 """
 
-from __future__ import annotations
-
 from .. import kernels_in, plain
 from . import neighbours, products, tangent, tasks
 

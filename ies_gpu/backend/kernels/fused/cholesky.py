@@ -5,8 +5,6 @@ eliminating a block changes in its border is kept on a stack until the separator
 order of :func:`.dissection.dissect`, so those are the last two.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

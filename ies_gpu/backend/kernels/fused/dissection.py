@@ -6,8 +6,6 @@ large groups of nodes, as a level of breadth first search, and improved there an
 groups by the moves of Fiduccia and Mattheyses.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .tasks import compiled

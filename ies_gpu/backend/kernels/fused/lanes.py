@@ -5,8 +5,6 @@ this type the algorithm is written as if for one number. Sums need not be reorde
 the compiler's mood. Where vectors are shorter, LLVM splits the operations.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from typing import Any

@@ -1,7 +1,5 @@
 """Points and their neighbours: the order in space, and pairs within a radius; :mod:`..plain` says what is returned."""
 
-from __future__ import annotations
-
 import math
 import threading
 

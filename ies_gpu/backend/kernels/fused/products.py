@@ -3,8 +3,6 @@
 Each chunk of rows writes its own, and sums are added up in the order of chunks: it does not matter who did what.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -5,8 +5,6 @@ notices a change of the file that a kernel is in, not of the files that it calls
 empty the cache.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from typing import Any

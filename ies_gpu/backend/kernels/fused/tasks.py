@@ -1,7 +1,5 @@
 """How the fused loops are compiled, and how their rows are shared out to threads."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
