@@ -16,6 +16,7 @@ UNEVEN = 0.62  # of all rows may be on one side, at most
 LOPSIDED = 0.02  # of the difference of both sides counts like rows of the separator
 PATIENCE = 60  # moves that may follow the best one before the search ends
 PASSES = 3  # over all nodes, on each graph
+MOST = 50  # members of the separator that are compared, for each node and edge: a separator may be half of a graph
 NEITHER = 2  # the mark of the separator; the sides are 0 and 1
 
 
@@ -101,7 +102,7 @@ def improve(starts, columns, rows, sides):
     total, moved, place = sums[0] + sums[1] + sums[2], np.zeros(n, np.int8), np.empty(n, np.int64)
     members = np.empty(n, np.int64)
     gains, undo, former = np.empty(2 * n), np.empty(5 * n, np.int64), np.empty(5 * n, np.int8)
-    cost = sums[2] + LOPSIDED * abs(sums[0] - sums[1])
+    cost, compared = sums[2] + LOPSIDED * abs(sums[0] - sums[1]), 0
     for turn in range(1, PASSES + 1):
         m = 0
         for i in range(n):
@@ -111,7 +112,7 @@ def improve(starts, columns, rows, sides):
                     gains[2 * i + a] = gain(starts, columns, rows, sides, i, a)
                 m += 1
         before, done, kept, idle = cost, 0, 0, 0
-        while m > 0 and idle < PATIENCE and done < 4 * n:
+        while m > 0 and idle < PATIENCE and done < 4 * n and compared < MOST * (n + len(columns)):
             chosen, side, most = -1, 0, -np.inf
             for q in range(m):
                 i = members[q]
@@ -121,6 +122,9 @@ def improve(starts, columns, rows, sides):
                     worth = gains[2 * i + a] - (LOPSIDED * rows[i] if sums[a] > sums[1 - a] else 0.0)
                     if worth > most:
                         chosen, side, most = i, a, worth
+                compared += 1
+                if chosen == i and most >= (1 - LOPSIDED) * rows[i]:  # it draws nobody in: others are no better
+                    break
             if chosen < 0:
                 break
             moved[chosen], sides[chosen], undo[done], former[done] = turn, side, chosen, NEITHER
