@@ -22,21 +22,21 @@ from ..graph import cells_of, matrix_order
 if TYPE_CHECKING:
     from .elimination import Elimination
 
-LANCZOS = 6e-10, 2.2e-8  # seconds of a product and its orthogonalisation, for each entry and each row
+LANCZOS = 7.2e-10, 2.6e-8  # seconds of a product and its orthogonalisation, for each entry and each row
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
 # the same on graphs of few neighbourhoods: products however wide the gap, and over the root of T; seconds of an entry
-WIDE = 60.0, 68.0, 6e-10
+WIDE = 60.0, 68.0, 5.4e-10
 UNSURE = 9  # times as late as the walk's pace foretells may be that T, and it still goes on
 LARGE = 50_000  # rows from which on one column of signs is enough: there are more eigenvalues to count
 FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling from there, and after which it ends
-ITERATION = 0.8e-8, 1.6e-6  # seconds of an iteration of the multilevel method, for each entry and each row
+ITERATION = 0.72e-8, 1.45e-6  # seconds of an iteration of the multilevel method, for each entry and each row
 ITERATIONS = 8, 150.0  # of them, and so many times the part of smooth vectors that is lost on cells,
 SMOOTH, ROUGH = 0.15, 80  # if that is not more; otherwise it may never end, and is tried only where all else is worse
 PAIRS = 1  # a plan keeps pairs of rows together,
 DEPTH, CELLS = 3, 40_000  # and a look cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS
 DEEPER = 0.79, 0.63  # of entries and multiplications are left when cells are half as large
-FACTOR = 7.5e-8, 3.3e-11  # seconds for each entry of the factor, the solves included, and each multiplication
-PREPARED = 1.1e-7, 8e-6  # and for each entry and row of the matrix
+FACTOR = 8.2e-8, 3.6e-11  # seconds for each entry of the factor, the solves included, and each multiplication
+PREPARED = 1.2e-7, 8.7e-6  # and for each entry and row of the matrix
 COLUMNS = 200, 8  # of vectors that exist at a time, and more for each wanted one
 MOST_WORK = 2e12  # multiplications: about a minute and a half
 QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
