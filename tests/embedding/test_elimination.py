@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse
 
 from ies_gpu import diffusion_map, graph_laplacian
-from ies_gpu.backend.kernels.fused import dissection
-from ies_gpu.embedding.eigensolvers.elimination import Cholesky, Elimination
+from ies_gpu.embedding.eigensolvers.elimination import LEAF, Cholesky, Elimination
 from ies_gpu.embedding.graph import matrix_order
 from ies_gpu.findings import NotConvergedError
 from tests.embedding.eigenproblems import box, expander, nearest
@@ -22,6 +21,13 @@ def star(n: int) -> scipy.sparse.csr_matrix:
     return (A + scipy.sparse.identity(n)).tocsr()
 
 
+def hubs(n: int, count: int) -> scipy.sparse.csr_matrix:
+    """Nodes that are joined to some hubs only."""
+    A = scipy.sparse.lil_matrix((n, n))
+    A[:count] = 1
+    return (A + A.T + scipy.sparse.identity(n)).tocsr()
+
+
 def hypercube(dim: int) -> scipy.sparse.csr_matrix:
     """The graph of the corners, each joined to itself with as much weight as to all others."""
     A, edge, one = scipy.sparse.csr_matrix((1, 1)), scipy.sparse.csr_matrix([[0.0, 1], [1, 0]]), scipy.sparse.identity
@@ -35,6 +41,7 @@ GRAPHS = {
     "grid": lambda rng: scipy.sparse.kron(path(40), path(25)).tocsr(),
     "path": lambda rng: path(700),
     "star": lambda rng: star(500),
+    "hubs": lambda rng: hubs(600, 3),
     "expander": lambda rng: expander(rng, 600),
     "complete": lambda rng: scipy.sparse.csr_matrix(np.ones((150, 150))),
     "two parts": lambda rng: scipy.sparse.block_diag([nearest(box(rng, 400, 1, 1), 8), path(300)]).tocsr(),
@@ -95,17 +102,11 @@ def test_the_factor_of_a_grid_has_no_more_entries_than_nested_dissection_promise
     assert Elimination(W, *matrix_order(W), 1).fill < 31 / 4 * n * np.log2(n)
 
 
-def test_the_separator_of_a_star_is_its_centre():
-    """Not its leaves, one by one: that would take time with the square of their number."""
-    n, seen = 500, []
-    starts = np.concatenate([[0, n - 1], np.arange(n, 2 * n - 1)])
-    columns = np.concatenate([np.arange(1, n), np.zeros(n - 1, dtype=np.int64)])
-    queue, depths, sides = np.zeros(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int8)
-    for _ in range(2):  # from the centre, and from a leaf
-        dissection.searched.py_func(starts, columns, queue, depths)
-        dissection.cut.py_func(np.ones(n), queue, depths, sides)
-        seen.append(np.flatnonzero(sides == dissection.NEITHER).tolist())
-    assert seen == [[0], [0]]
+@pytest.mark.parametrize("count", [1, 3])
+def test_nodes_that_hang_at_hubs_are_eliminated_before_these(count):
+    """Each of them then has no more than the rows of its block and the hubs below it."""
+    W = hubs(n := 3000, count)
+    assert Elimination(W, *matrix_order(W), 1).fill <= n * (LEAF + count)
 
 
 def test_a_matrix_that_is_not_positive_is_refused(rng):

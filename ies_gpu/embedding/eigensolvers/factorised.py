@@ -25,7 +25,7 @@ DRIFT = 4.0  # times as much as entries in float32 take that eigenvalue above 1 
 SAME = 1e-9  # by how much a value of the inverse may exceed the last wanted one before it counts as missed
 BLOCK = 6  # vectors that are solved for at a time
 ROOM = 160  # columns of the basis at first
-MOST_SOLVES = 800
+MOST_SOLVES = 800  # or three for each pair that is wanted
 RESIDUAL = 3e-15  # that rounding leaves of S
 NEAR = 1e3  # times as large as is aimed for may be a bound, for residuals of S to be computed
 NOTHING = 1e-12  # of what a block was is as good as nothing
@@ -80,8 +80,7 @@ def _around(
 
     Also whether some eigenvalue has as many copies as a block can see: then there may be more.
     """
-    n, wanted, pace, k = inverse.n, max(count - 1, 1), list[tuple[int, float]](), 0
-    b = BLOCK
+    n, wanted, pace, b, k = inverse.n, max(count - 1, 1), list[tuple[int, float]](), BLOCK, 0
     room = min(n - 1, max(MOST_SOLVES, 3 * wanted))
     basis, T = np.empty((n, min(ROOM, room)), order="F"), np.zeros((room, room))
     begin = np.random.default_rng(n).normal(size=(n, b))

@@ -73,9 +73,7 @@ def cut(rows, queue, depths, sides):
         total += rows[i]
     for k in range(len(at)):
         above = total - below - at[k]
-        leaves = min(below, above) == 0 and at[k] > 0.9 * total  # of a star, its centre is the better separator
-        poor = leaves or max(below, above) > UNEVEN * total
-        cost = at[k] + LOPSIDED * abs(above - below) + (total if poor else 0.0)
+        cost = at[k] + LOPSIDED * abs(above - below) + (total if max(below, above) > UNEVEN * total else 0.0)
         if cost < best:
             best, level = cost, k
         below += at[k]
@@ -162,6 +160,36 @@ def improve(starts, columns, rows, sides):
     return cost if sums[0] > 0 and sums[1] > 0 else np.inf
 
 
+@compiled()
+def divide(indptr, indices, sizes, groups, nodes, m, place, labels, of_nodes):
+    """Fill in the sides of m nodes, found in the graph of their largest groups and improved down to their own."""
+    found, n_groups = False, 0
+    for level in range(len(groups)):
+        labels[0] = 0
+        for k in range(1, m):
+            labels[k] = labels[k - 1] + (groups[level, nodes[k]] != groups[level, nodes[k - 1]])
+        if labels[m - 1] + 1 < min(FEWEST, m) or labels[m - 1] + 1 == n_groups:  # too few, or the same again
+            continue
+        starts, columns, rows = joined(indptr, indices, sizes, nodes, m, place, labels)
+        n_groups, best = len(rows), np.inf
+        queue, depths = np.zeros(n_groups, np.int64), np.empty(n_groups, np.int64)
+        sides = np.empty(n_groups, np.int8)
+        for attempt in range(1 if found else SEEDS):
+            trial = np.empty(n_groups, np.int8)
+            if found:
+                for k in range(m):
+                    trial[labels[k]] = of_nodes[k]
+            else:
+                searched(starts, columns, queue, depths)
+                cut(rows, queue, depths, trial)
+            cost = improve(starts, columns, rows, trial)
+            if cost < best or attempt == 0:
+                sides, best = trial, cost
+        found = True
+        for k in range(m):
+            of_nodes[k] = sides[labels[k]]
+
+
 @compiled(entry=True)
 def dissect(indptr, indices, sizes, groups, leaf):
     """Return an order of the nodes, and the kind of the block that begins at each place.
@@ -188,31 +216,8 @@ def dissect(indptr, indices, sizes, groups, leaf):
             place[nodes[k]] = k
             total += sizes[nodes[k]]
         kinds[first] = 1
-        found, n_groups = False, 0
-        for level in range(len(groups) if total > leaf else 0):
-            labels[0] = 0
-            for k in range(1, m):
-                labels[k] = labels[k - 1] + (groups[level, nodes[k]] != groups[level, nodes[k - 1]])
-            if labels[m - 1] + 1 < min(FEWEST, m) or labels[m - 1] + 1 == n_groups:  # too few, or the same again
-                continue
-            starts, columns, rows = joined(indptr, indices, sizes, nodes, m, place, labels)
-            n_groups, best = len(rows), np.inf
-            queue, depths = np.zeros(n_groups, np.int64), np.empty(n_groups, np.int64)
-            sides = np.empty(n_groups, np.int8)
-            for attempt in range(1 if found else SEEDS):
-                trial = np.empty(n_groups, np.int8)
-                if found:
-                    for k in range(m):
-                        trial[labels[k]] = of_nodes[k]
-                else:
-                    searched(starts, columns, queue, depths)
-                    cut(rows, queue, depths, trial)
-                cost = improve(starts, columns, rows, trial)
-                if cost < best or attempt == 0:
-                    sides, best = trial, cost
-            found = True
-            for k in range(m):
-                of_nodes[k] = sides[labels[k]]
+        if total > leaf:
+            divide(indptr, indices, sizes, groups, nodes, m, place, labels, of_nodes)
         for side in range(3):
             inside[side] = 0
         for k in range(m):
