@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu.backend import get_backend
+from ies_gpu.backend import array, get_backend
 from ies_gpu.backend.base import ran_out_of_memory
 from ies_gpu.backend.kernels import plain
 from ies_gpu.findings import DeviceError, OutOfMemoryError
@@ -24,6 +24,12 @@ STAGES = (
     "checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian", "eigenvectors",
     "tangents", "search", "untangle", "verdict", "result",
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def many(monkeypatch):
+    """Arrays count as large, so that what is seen here is what a device does with many points."""
+    monkeypatch.setattr(array, "FEW_BYTES", 0)
 
 
 class Watch:
