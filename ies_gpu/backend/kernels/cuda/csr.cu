@@ -418,7 +418,7 @@ __device__ void unit(const double* partial, int parts, long long size, double* V
         extern __shared__ double sums[];                                                    \
         rows::totals(partial, n_rows, k, plus, out, sums);                                  \
     }
-#define BESIDE(NAME)                                                                                   \
+#define BESIDE(NAME)                                                                                           \
     BEGIN(NAME, const double* V, const double* rows, const double* along, int k, long long size, double* left, \
           double* partial) {                                                                                   \
         extern __shared__ double sums[];                                                                       \
