@@ -9,7 +9,7 @@ import numpy as np
 from .backend import backend_of
 from .backend.array import Array
 from .findings import DisconnectedGraphError, Finding, first_few, listen, option, refusal, tell, warning
-from .options import DEFAULTS, INPUTS, TABLE, Options, documented, explain_keywords
+from .options import DEFAULTS, Options, documented, explain_keywords
 from .parameters.judgement import judge
 from .results.assembly import assemble, conclude, index_of, points_of, with_index
 from .results.selection import Selection
@@ -101,11 +101,17 @@ def select_coordinates(
     >>> selection.names, selection.embedding.shape
     (('phi1', 'phi7'), (400, 2))
     """
-    passed = locals()  # the arguments, by name
-    asked = {name: passed[name] for name in TABLE if name in passed}
-    given = Inputs.of(**{name: passed[name] for name in INPUTS})
-    asked["n_components"] = given.n_components(n_components)
-    options = Options(entry=given.entry, **asked)
+    given = Inputs.of(
+        X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
+    )
+    options = Options(
+        entry=given.entry, intrinsic_dim=intrinsic_dim, subset_size=subset_size, bandwidth=bandwidth,
+        n_neighbors=n_neighbors, radius=radius, self_loops=self_loops, metric=metric, alpha=alpha,
+        n_components=given.n_components(n_components), zeta=zeta, percentile=percentile, search=search,
+        untangle=untangle, scale=scale, diffusion_time=diffusion_time, disconnected=disconnected, device=device,
+        dtype=dtype, memory_limit=memory_limit, n_threads=n_threads, random_state=random_state, tol=tol,
+        keep_bases=keep_bases, checkpoint=checkpoint, resume=resume,
+    )  # fmt: skip
     if client is not None:
         from .cluster.run import ClusterRun
 

@@ -293,8 +293,10 @@ class Run:
         with self.log.stage(step.name):
             work = partial(compute, do=self) if step.calls else compute
             result = self.backend.retried(step.name, work)
-            audit = step.audit and partial(step.audit, result, *compute.args, **compute.keywords)
-            if audit is None or self._agrees(step, audit) or not step.again:
+            if step.audit is None:
+                return result
+            audit = partial(step.audit, result, *compute.args, **compute.keywords)
+            if self._agrees(step, audit) or not step.again:
                 return result
             return self.backend.retried(step.name, work)
 
@@ -379,9 +381,12 @@ def laplacian_of(given: Inputs, options: Options, do: Do) -> Laplacian:
         from ..embedding.points import laplacian_of_points
 
         X = do(checked_points, given.value, options, active_backend())
-        names = ("bandwidth", "radius", "n_neighbors", "self_loops", "alpha", "intrinsic_dim", "disconnected")
-        how = {name: getattr(options, name) for name in names}
-        found = laplacian_of_points(X, **how, dtype=options.storage, asked=options, do=do)
+        found = laplacian_of_points(
+            X, bandwidth=options.bandwidth, radius=options.radius,
+            n_neighbors=options.n_neighbors, self_loops=options.self_loops, alpha=options.alpha,
+            intrinsic_dim=options.intrinsic_dim, dtype=options.storage, disconnected=options.disconnected,
+            asked=options, do=do,
+        )  # fmt: skip
     else:
         from ..embedding.given import laplacian_of_given
 
